@@ -1,0 +1,20 @@
+"""Copying random strings."""
+
+from zoo.recipe import ModelConfig, Recipe, TaskConfig, TrainConfig
+
+
+def get_recipe() -> Recipe:
+    return Recipe(
+        task=TaskConfig("copy"),
+        model=ModelConfig(depth=1, width=64, num_heads=4, feed_forward=128, dropout=0.0),
+        train=TrainConfig(
+            steps=300,
+            batch_tokens=1024,
+            buckets=1,
+            learning_rate=3e-3,
+            schedule="cosine",
+            warmup_steps=30,
+            validate_every=100,
+            label_smoothing=0.0,
+        ),
+    )

@@ -1,0 +1,51 @@
+"""What every architecture shares."""
+
+import keras
+
+from zoo.layers.configured import Configured
+from zoo.layers.transformer import Stack
+
+
+class Architecture(Configured, keras.Model):
+    """Base of the architectures: a Keras model built from plain settings.
+
+    The constructor takes what the task says of its data (vocabularies, the longest sequence) and the settings of
+    the model, all as keywords of plain values with type hints. They are the settings that a recipe can change: one
+    that the constructor does not take is refused.
+
+    Decoding needs two methods, and nothing else of an architecture: :meth:`init_decoding` and :meth:`decode_step`.
+    """
+
+    #: How the task lays out a batch: "encoder_decoder", "decoder" or "encoder".
+    layout = "encoder_decoder"
+
+    #: What the self-attention must support, out of ``zoo.layers.attention.base.CAPABILITIES``.
+    requires: frozenset = frozenset()
+
+    def position_limit(self) -> int | None:
+        """The longest sequence the positional schemes can place, or None when there is no limit."""
+        stacks = [layer for layer in self._flatten_layers(include_self=False) if isinstance(layer, Stack)]
+        limits = [stack.position.limit for stack in stacks if stack.position.limit is not None]
+        return min(limits, default=None)
+
+    def init_decoding(self, inputs: dict, max_length: int) -> dict:
+        """The state before the first step; batch is the first axis of every tensor in it.
+
+        Args:
+            inputs: what the model's ``call`` gets, without the target.
+            max_length: steps to make room for.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not decode step by step")
+
+    def decode_step(self, tokens, state: dict, index) -> tuple:
+        """One step.
+
+        Args:
+            tokens: int (B, 1), the tokens at position ``index``.
+            state: from :meth:`init_decoding` or the last step.
+            index: scalar int.
+
+        Returns:
+            Logits (B, V) of the token after, and the state.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not decode step by step")

@@ -1,0 +1,17 @@
+"""The one error that means: the input is wrong, and this is how to mend it."""
+
+
+class InputError(ValueError):
+    """Something the caller gave is wrong.
+
+    The message is one line that says what is wrong and what to do. The command line prints it and exits with
+    code 2, without a traceback; a library user sees an ordinary ``ValueError``.
+    """
+
+
+def near(name: str, names) -> str:
+    """`` (did you mean 'x'?)`` when ``name`` resembles one of ``names``, else an empty string."""
+    import difflib
+
+    close = difflib.get_close_matches(str(name), [str(n) for n in names], n=3, cutoff=0.5)
+    return f" (did you mean {' or '.join(repr(c) for c in close)}?)" if close else ""

@@ -1,0 +1,1 @@
+"""Decoding: from a trained model and a source to tokens."""

@@ -1,0 +1,228 @@
+"""What every attention kind shares: projections, heads, masks, rotation, the cache and dropout.
+
+query (B, T, D)          value (B, S, D)        value None: self-attention
+     |                    |         |
+ query_dense          key_dense  value_dense
+     |                    |         |
+q (B, T, N, H)      k (B, S, M, H)  v (B, S, M, H)    M = num_key_value_heads, N unless a kind shares heads
+  rotation            rotation      |
+     |                    +--cache--+           the new keys and values join the ones of earlier steps
+     +--------- attend ---+---------+           the one method that most kinds write
+                  |
+           context (B, T, N, H)
+                  |
+             output_dense
+                  |
+            out (B, T, D)
+"""
+
+import keras
+from keras import ops
+
+from zoo.errors import InputError
+from zoo.layers import masks
+from zoo.layers.configured import Configured
+from zoo.layers.dropout import Dropout
+
+#: What a kind may support; ``check`` compares it with what an architecture and a positional scheme ask for.
+CAPABILITIES = frozenset({"causal", "bidirectional", "cross", "mask", "bias", "rotation", "cache", "scores"})
+
+
+class Attention(Configured, keras.layers.Layer):
+    """Base of the attention kinds.
+
+    A kind of the form "weigh the values by a function of query and key" writes only :meth:`attend`; one of another
+    form (linear attention, blocks of its own) overrides :meth:`call`, and the cache methods if it decodes.
+
+    Args:
+        num_heads: heads, N.
+        head_dim: width of a head, H.
+        causal: no query sees a key after it.
+        dropout: share of the attention weights dropped in training.
+        use_bias: whether the projections have a bias.
+        kernel_initializer: of the projections.
+
+    Call arguments:
+        query: (B, T, D).
+        value: (B, S, D) to attend to; None for self-attention.
+        attention_mask: bool (B, 1 or T, S), True where attending is allowed.
+        bias: (B or 1, N, T, S), added to the logits.
+        rotation: (cos, sin), each (T, 1, H), turning queries and keys by their positions.
+        cache: what :meth:`init_cache` or :meth:`value_cache` gave, or the last call with a cache.
+        cache_index: scalar position of the first query in the cache; None to read the cache without writing.
+        return_attention_scores: also return the weights.
+        training: whether dropout is on.
+
+    Returns:
+        ``out`` (B, T, D); with ``return_attention_scores``, ``(out, scores)`` with scores (B, N, T, S); with a
+        cache, ``(out, cache)``. A query with nothing to attend to gives zeros.
+
+    Reference:
+        Vaswani et al., 2017, "Attention Is All You Need", section 3.2.
+    """
+
+    #: What the kind can do, out of CAPABILITIES.
+    supports = CAPABILITIES
+
+    def __init__(
+        self,
+        num_heads: int,
+        head_dim: int,
+        *,
+        causal: bool = False,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        kernel_initializer: str = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if num_heads < 1 or head_dim < 1:
+            raise InputError(f"num_heads and head_dim must be at least 1, not {num_heads} and {head_dim}")
+        self.num_heads = num_heads
+        self.head_dim = head_dim
+        self.causal = causal
+        self.dropout = dropout
+        self.use_bias = use_bias
+        self.kernel_initializer = kernel_initializer
+        self.dropout_layer = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+
+    @property
+    def num_key_value_heads(self) -> int:
+        """Heads of the keys and values, M; a kind that shares them among query heads overrides this."""
+        return self.num_heads
+
+    def build(self, query_shape, value_shape=None):
+        width = query_shape[-1]
+        value_width = width if value_shape is None else value_shape[-1]
+        self.query_dense = self._dense("query", self.num_heads * self.head_dim, width)
+        self.key_dense = self._dense("key", self.num_key_value_heads * self.head_dim, value_width)
+        self.value_dense = self._dense("value", self.num_key_value_heads * self.head_dim, value_width)
+        self.output_dense = self._dense("output", width, self.num_heads * self.head_dim)
+        self.built = True
+
+    def _dense(self, name: str, units: int, input_width: int) -> keras.layers.Dense:
+        dense = keras.layers.Dense(
+            units,
+            use_bias=self.use_bias,
+            kernel_initializer=self.kernel_initializer,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+        dense.build((None, None, input_width))
+        return dense
+
+    def call(
+        self,
+        query,
+        value=None,
+        *,
+        attention_mask=None,
+        bias=None,
+        rotation=None,
+        cache=None,
+        cache_index=None,
+        return_attention_scores=False,
+        training=None,
+    ):
+        q = self._split(self.query_dense(query), self.num_heads)  # (B, T, N, H)
+        if cache is not None and cache_index is None:  # a value projected earlier, by value_cache
+            k, v = cache["key"], cache["value"]
+        else:
+            source = query if value is None else value
+            k = self._split(self.key_dense(source), self.num_key_value_heads)  # (B, S, M, H)
+            v = self._split(self.value_dense(source), self.num_key_value_heads)
+        if rotation is not None:
+            q, k = rotate(q, rotation), rotate(k, rotation)
+        if cache is not None and cache_index is not None:
+            cache = {
+                "key": ops.slice_update(cache["key"], (0, cache_index, 0, 0), k),
+                "value": ops.slice_update(cache["value"], (0, cache_index, 0, 0), v),
+            }
+            k, v = cache["key"], cache["value"]
+
+        mask = self._mask(attention_mask, ops.shape(q)[1], ops.shape(k)[1], cache_index)
+        context, scores = self.attend(
+            q, k, v, mask=mask, bias=bias, with_scores=return_attention_scores, training=training
+        )
+        out = self.output_dense(self._merge(context))
+        if attention_mask is not None:  # a row may have nothing to attend to
+            sees_any = ops.any(mask, axis=-1)  # (B, 1, T)
+            out = out * ops.cast(ops.transpose(sees_any, (0, 2, 1)), out.dtype)
+            if scores is not None:
+                scores = scores * ops.cast(ops.expand_dims(sees_any, -1), scores.dtype)
+        if cache is not None:
+            return out, cache
+        return (out, scores) if return_attention_scores else out
+
+    def attend(self, q, k, v, *, mask, bias, with_scores, training):
+        """Weighs the values: the part that makes a kind.
+
+        Args:
+            q: (B, T, N, H). k, v: (B, S, M, H).
+            mask: bool (B or 1, 1, T or 1, S), or None when every query sees every key.
+            bias: (B or 1, N, T, S) or None.
+            with_scores: whether the weights are wanted.
+            training: whether dropout is on.
+
+        Returns:
+            The context (B, T, N, H), and the weights (B, N, T, S) or None.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define attend, or override call")
+
+    def init_cache(self, batch_size, max_length: int) -> dict:
+        """An empty cache for decoding up to ``max_length`` positions; batch is the first axis of every tensor."""
+        shape = (batch_size, max_length, self.num_key_value_heads, self.head_dim)
+        return {"key": ops.zeros(shape, self.compute_dtype), "value": ops.zeros(shape, self.compute_dtype)}
+
+    def value_cache(self, value) -> dict:
+        """``value`` (B, S, D) projected once, for attending to it at every decoding step (cross-attention)."""
+        return {
+            "key": self._split(self.key_dense(value), self.num_key_value_heads),
+            "value": self._split(self.value_dense(value), self.num_key_value_heads),
+        }
+
+    def compute_output_shape(self, query_shape, value_shape=None):
+        return query_shape
+
+    def _split(self, x, heads: int):
+        return ops.reshape(x, (-1, ops.shape(x)[1], heads, self.head_dim))  # (B, T, N * H) -> (B, T, N, H)
+
+    def _merge(self, x):
+        return ops.reshape(x, (-1, ops.shape(x)[1], self.num_heads * self.head_dim))  # (B, T, N, H) -> (B, T, N * H)
+
+    def _mask(self, attention_mask, num_queries, num_keys, cache_index):
+        """The padding mask and the causal one as (B or 1, 1, T or 1, S), or None."""
+        if attention_mask is not None:
+            attention_mask = ops.expand_dims(ops.cast(attention_mask, "bool"), 1)
+        causal = None
+        if self.causal:
+            offset = 0 if cache_index is None else cache_index
+            causal = ops.expand_dims(masks.causal_mask(num_queries, num_keys, offset), 1)
+        return masks.combine(attention_mask, causal)
+
+
+def rotate(x, rotation):
+    """Turns each pair of features of ``x`` (B, T, N, H) by the angles in ``rotation``, (cos, sin) of (T, 1, H).
+
+    Pairs are (i, i + H/2), so ``cos`` and ``sin`` hold each angle twice.
+
+    Reference:
+        Su et al., 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
+    """
+    cos, sin = (ops.cast(part, x.dtype) for part in rotation)
+    first, second = ops.split(x, 2, axis=-1)
+    return x * cos + ops.concatenate([-second, first], axis=-1) * sin
+
+
+def masked_softmax(logits, mask, bias=None):
+    """Softmax over the last axis of ``logits`` (B, N, T, S) in float32, zero where ``mask`` is False.
+
+    A row that is masked everywhere comes out uniform; the caller zeroes it, which is cheaper by a factor of S.
+    """
+    dtype = logits.dtype
+    logits = ops.cast(logits, "float32")
+    if bias is not None:
+        logits = logits + ops.cast(bias, "float32")
+    if mask is not None:
+        logits = ops.where(mask, logits, -1e9)
+    return ops.cast(ops.softmax(logits, axis=-1), dtype)

@@ -1,0 +1,77 @@
+"""Dropout with a random stream that costs no more than the product it goes with."""
+
+import keras
+from keras import ops
+
+from zoo.errors import InputError
+from zoo.layers.configured import Configured
+
+
+@keras.saving.register_keras_serializable("zoo")
+class Dropout(Configured, keras.layers.Layer):
+    """Zeroes a share of the elements in training, and scales up the rest.
+
+    The bits are a hash of each element's index and of a counter that moves on at every call: a few integer
+    operations that a compiler fuses into the product. The counter-based generators of the backends took 40 times as
+    long under XLA on a CPU, a fifth of a whole training step. The counter is a variable, so a run that is resumed
+    goes on with the same stream.
+
+    Args:
+        rate: share of the elements that are dropped.
+        seed: of the stream; drawn from Keras' global seed when None.
+
+    Call arguments:
+        x: any shape.
+        training: nothing is dropped unless true.
+
+    Reference:
+        Srivastava et al., 2014, "Dropout"; Salmon et al., 2011, "Parallel Random Numbers: As Easy as 1, 2, 3" for
+        counters as random streams; the mixing function is the finalizer of MurmurHash3 (Appleby, public domain).
+    """
+
+    def __init__(self, rate: float, *, seed: int | None = None, **kwargs):
+        super().__init__(**kwargs)
+        if not 0 <= rate < 1:
+            raise InputError(f"a dropout rate must be at least 0 and below 1, not {rate}")
+        self.rate = rate
+        self.seed_generator = keras.random.SeedGenerator(seed) if rate > 0 else None
+
+    def build(self, x_shape=None):
+        self.built = True
+
+    def call(self, x, training=None):
+        if not training or self.rate == 0:
+            return x
+        kept = ops.greater_equal(self._random_bits(x), int((self.rate - 0.5) * 2**32))
+        return ops.where(kept, x * (1 / (1 - self.rate)), ops.zeros((), x.dtype))
+
+    def _random_bits(self, x):
+        """Uniform int32 in the shape of ``x``."""
+        shape = ops.shape(x)
+        index = ops.zeros((), "int32")
+        for axis, size in enumerate(shape):  # the flat index, without a tensor of indices to reshape
+            steps = ops.reshape(ops.arange(size, dtype="int32"), [-1] + [1] * (len(shape) - axis - 1))
+            index = index * size + steps
+        seed = ops.cast(self.seed_generator.next(), "int32")
+        start = _mix(seed[0] + _mix(seed[1]))
+        return _mix(index * _odd(0x9E3779B1) + start)
+
+    def compute_output_shape(self, x_shape):
+        return x_shape
+
+
+def _mix(h):
+    """Every bit of the int32 ``h`` comes to depend on every other."""
+    h = ops.bitwise_xor(h, _shift(h, 16)) * _odd(0x85EBCA6B)
+    h = ops.bitwise_xor(h, _shift(h, 13)) * _odd(0xC2B2AE35)
+    return ops.bitwise_xor(h, _shift(h, 16))
+
+
+def _shift(h, bits: int):
+    """A logical shift to the right; that of int32 drags the sign along."""
+    return ops.bitwise_and(ops.right_shift(h, bits), (1 << (32 - bits)) - 1)
+
+
+def _odd(multiplier: int) -> int:
+    """A 32-bit multiplier as the signed number that wraps around to it."""
+    return multiplier - 2**32 if multiplier >= 2**31 else multiplier

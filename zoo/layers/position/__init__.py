@@ -1,0 +1,12 @@
+"""Positional schemes, one file each. A new scheme is a file and a line here."""
+
+from zoo import registry
+
+__getattr__ = registry.position.declare(
+    __name__,
+    {
+        "none": "NoPosition",
+        "learned": "LearnedPosition",
+        "sinusoidal": "SinusoidalPosition",
+    },
+)

@@ -1,0 +1,49 @@
+"""Downloads with pinned checksums."""
+
+import gzip
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from zoo.errors import InputError
+
+
+def cache_directory() -> Path:
+    """Where downloads are kept: ``$ATTENTION_ZOO_DATA``, else ``attention-zoo`` in the user's cache folder."""
+    if "ATTENTION_ZOO_DATA" in os.environ:
+        return Path(os.environ["ATTENTION_ZOO_DATA"])
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "attention-zoo"
+
+
+def fetch(url: str, sha256: str, path: Path) -> Path:
+    """Downloads ``url`` to ``path`` unless it is there, whole or not at all.
+
+    Args:
+        url: what to download.
+        sha256: of the content, decompressed if it is gzipped.
+        path: where to put it.
+
+    Raises:
+        InputError: the download fails or its checksum differs; the message says where to put a copy by hand.
+    """
+    if path.is_file():
+        return path
+    by_hand = f"put a copy of it at {str(path)!r}, or give a folder that has the data with --data_dir"
+    try:
+        with urllib.request.urlopen(url, timeout=60) as response:
+            data = response.read()
+    except (urllib.error.URLError, OSError) as error:
+        raise InputError(f"{url} cannot be downloaded ({error}); {by_hand}") from error
+    content = gzip.decompress(data) if path.suffix == ".gz" else data
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise InputError(
+            f"{url} has the checksum {found}, not {sha256}: it is not the file that was expected; {by_hand}"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial.write_bytes(data)
+    partial.replace(path)
+    return path

@@ -1,0 +1,122 @@
+"""Subword vocabularies: trained by sentencepiece, applied by tensorflow-text inside the data pipeline."""
+
+import io
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentencepiece
+import tensorflow as tf
+
+from zoo.errors import InputError
+from zoo.quiet import quiet
+from zoo.tokens import BEGIN, END, PAD, UNKNOWN
+
+
+class Subwords:
+    """A trained subword vocabulary.
+
+    Args:
+        model: the serialized sentencepiece model.
+
+    Reference:
+        Kudo and Richardson, 2018, "SentencePiece"; Sennrich et al., 2016, "Neural Machine Translation of Rare Words
+        with Subword Units".
+    """
+
+    def __init__(self, model: bytes):
+        sentencepiece.set_min_log_level(2)
+        self.model = model
+        self.processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    @classmethod
+    def train(cls, lines: Iterable[str], size: int, kind: str = "bpe") -> "Subwords":
+        """Trains a vocabulary.
+
+        Args:
+            lines: the training text.
+            size: number of tokens, the reserved ones included; fewer where the text does not have so many.
+            kind: "bpe", "unigram" or "char".
+
+        Raises:
+            InputError: the text has nothing to train on, or the size is too small for its characters.
+        """
+        buffer = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=buffer,
+                vocab_size=size,
+                model_type=kind,
+                hard_vocab_limit=False,
+                character_coverage=1.0,
+                normalization_rule_name="identity",  # what is decoded must equal what was there
+                pad_id=PAD,
+                bos_id=BEGIN,
+                eos_id=END,
+                unk_id=UNKNOWN,
+                num_threads=os.cpu_count(),
+                minloglevel=2,
+            )
+        except (RuntimeError, OSError) as error:
+            reason = str(error).split("] ")[-1].strip() or "no text"
+            raise InputError(f"no vocabulary of {size} subwords can be trained on this text: {reason}") from error
+        return cls(buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: Path) -> "Subwords":
+        """The vocabulary that :meth:`save` wrote."""
+        return cls(path.read_bytes())
+
+    def save(self, path: Path) -> None:
+        """Writes the sentencepiece model, whole or not at all."""
+        partial = path.with_suffix(".partial")
+        partial.write_bytes(self.model)
+        partial.replace(path)
+
+    @property
+    def size(self) -> int:
+        """Number of tokens."""
+        return self.processor.vocab_size()
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Strings (N,) -> ids (N, ragged) as int32, without begin or end."""
+        return tf.cast(_tokenizer(self.model).tokenize(texts), tf.int32)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of one text, the same as :meth:`tokenize` gives."""
+        return self.processor.encode(text)
+
+    def detokenize(self, rows) -> list[str]:
+        """Rows of ids -> texts; a row ends at its end token or its padding."""
+        texts = []
+        for row in np.asarray(rows):
+            stop = np.flatnonzero((row == END) | (row == PAD))
+            texts.append(self.processor.decode([int(i) for i in (row[: stop[0]] if len(stop) else row)]))
+        return texts
+
+    def pieces(self, text: str) -> list[str]:
+        """The subwords of a text as they are written, for showing."""
+        return self.processor.encode(text, out_type=str)
+
+
+_TOKENIZERS: dict[bytes, Any] = {}
+
+
+def _tokenizer(model: bytes):
+    """The tensorflow-text operation of a model, one for all who use that model.
+
+    TensorFlow keeps its resource in a cache that every ``set_seed`` empties, and two operations of equal models
+    share one, which the first to be collected destroys. So there is one, kept, and made anew when it is gone.
+    """
+    import tensorflow_text  # slow to import
+
+    with tf.init_scope():  # not inside the graph of a data pipeline that may be tracing
+        try:
+            _TOKENIZERS[model].tokenize([""])
+        except (KeyError, tf.errors.NotFoundError):
+            with quiet():
+                _TOKENIZERS[model] = tensorflow_text.SentencepieceTokenizer(model=model)
+        return _TOKENIZERS[model]

@@ -1,0 +1,1 @@
+"""Training, the run directory, evaluation."""

@@ -1,0 +1,197 @@
+"""What happens at the end of each round of training, a round being the steps between two validations."""
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from zoo.errors import InputError
+from zoo.recipe import TrainConfig
+from zoo.tasks.base import Batches
+from zoo.training import checkpoint
+from zoo.training.run_directory import RunDirectory, write_text
+
+
+class Rounds(keras.callbacks.Callback):
+    """Validates, writes checkpoints and logs, and stops training, at the end of each round.
+
+    The checkpoint is written last and holds all that goes on from round to round, so a run killed at any moment
+    repeats at most the round it was in.
+
+    Args:
+        run: where to write.
+        train: how the model is trained.
+        valid: batches to validate on.
+        decode: gives decoded metrics, and samples to show, or nothing.
+        higher_is_better: for each metric that can be monitored.
+    """
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        train: TrainConfig,
+        valid: Batches,
+        decode: Callable[[], tuple[dict[str, Any], list[str]]],
+        higher_is_better: dict[str, bool],
+    ):
+        super().__init__()
+        self.run = run
+        self.train = train
+        self.valid = valid
+        self.decode = decode
+        self.sign = 1.0 if higher_is_better[train.monitor] else -1.0
+        self.state: dict[str, Any] = {
+            "step": 0,
+            "best": None,
+            "best_step": 0,
+            "rounds_since_best": 0,
+            "seconds": 0.0,
+            "finished": False,
+            "log": [],
+        }
+
+    def restore(self) -> int:
+        """Goes on from the last checkpoint, if there is one; gives the step."""
+        if self.run.last.is_file():
+            values, meta = checkpoint.read(self.run.last)
+            checkpoint.assign(checkpoint.named_variables(self.model, self.model.optimizer), values)
+            self.state = {key: meta[key] for key in self.state}
+            if self.state["log"]:
+                self.run.write_log(self.state["log"])  # a row may have been lost with the process, or be one ahead
+        return self.state["step"]
+
+    def on_train_begin(self, logs=None):
+        self._writer = tf.summary.create_file_writer(str(self.run.tensorboard))
+        self._since = time.monotonic()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.state["step"] += 1
+        if self.state["step"] >= self.train.steps:
+            self.model.stop_training = True  # the last round may be a short one
+
+    def on_epoch_end(self, epoch, logs=None):
+        if not math.isfinite(logs["loss"]):
+            raise InputError(
+                f"the loss is {logs['loss']} at step {self.state['step']}: training diverged; lower "
+                "--learning_rate, warm up for longer, or set --set train.clip_norm=1"
+            )
+        row, samples = self._validate(logs)
+        state = self.state
+        value = self.sign * row[f"valid_{self.train.monitor}"]
+        better = state["best"] is None or value > self.sign * state["best"]
+        if better:
+            state |= {"best": self.sign * value, "best_step": state["step"], "rounds_since_best": 0}
+        else:
+            state["rounds_since_best"] += 1
+        patience = self.train.patience
+        stop = patience is not None and state["rounds_since_best"] > patience
+        state["finished"] = stop or state["step"] >= self.train.steps
+        state["seconds"] += time.monotonic() - self._since
+        self._since = time.monotonic()
+        row["seconds"] = round(state["seconds"], 1)
+        state["log"].append(row)
+        self._write(row, samples, better)
+        self.model.stop_training = state["finished"]
+
+    def _validate(self, logs) -> tuple[dict[str, Any], list[str]]:
+        """Measures the weights to keep: the averaged ones where there is an average."""
+        variables = checkpoint.named_variables(self.model)
+        trained = checkpoint.snapshot(variables) if self.train.ema is not None else None
+        if trained is not None:
+            self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
+        measured = self.model.evaluate(self.valid.dataset, steps=self.valid.steps, verbose=0, return_dict=True)
+        decoded, samples = self.decode()
+        self._kept = checkpoint.snapshot(variables)
+        if trained is not None:
+            checkpoint.assign(variables, trained)
+        row = {
+            "step": self.state["step"],
+            "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
+            **{name: float(logs[name]) for name in ("loss", "token_nll", "token_accuracy")},
+            **{f"valid_{name}": float(value) for name, value in measured.items()},
+            **{f"valid_{name}": value for name, value in decoded.items() if isinstance(value, int | float)},
+        }
+        return row, samples
+
+    def _write(self, row: dict[str, Any], samples: list[str], better: bool) -> None:
+        state = self.state
+        if better:
+            meta = {"step": state["step"], self.train.monitor: state["best"], "weights": self._weights_are()}
+            checkpoint.write(self.run.best, self._kept, meta)
+        if samples:
+            write_text(self.run.samples_file, "\n".join([f"step {state['step']}", *samples]) + "\n")
+        with self._writer.as_default(step=state["step"]):
+            for name, value in row.items():
+                if name not in ("step", "seconds"):
+                    tf.summary.scalar(name, value)
+        self._writer.flush()
+        variables = checkpoint.named_variables(self.model, self.model.optimizer)
+        checkpoint.write(self.run.last, checkpoint.snapshot(variables), state)
+        self.run.write_log(state["log"])
+        self.samples = samples
+
+    def _weights_are(self) -> str:
+        return "as trained" if self.train.ema is None else f"moving average, decay {self.train.ema}"
+
+
+class Progress(keras.callbacks.Callback):
+    """Prints a line for each round, and in a terminal one that moves with the steps.
+
+    Args:
+        rounds: the callback whose state is printed; it must come before this one.
+        tokens: real tokens in a batch, on average.
+        steps: of the whole run.
+    """
+
+    def __init__(self, rounds: Rounds, tokens: float, steps: int):
+        super().__init__()
+        self.rounds = rounds
+        self.tokens = tokens
+        self.steps = steps
+        self.live = sys.stdout.isatty()
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._start = self._shown = time.monotonic()
+        self._first = self.rounds.state["step"]
+        self._trained = 0.0
+
+    def on_train_batch_end(self, batch, logs=None):
+        now = time.monotonic()
+        self._trained = now - self._start
+        if self.live and now - self._shown > 0.5:
+            self._shown = now
+            step = self.rounds.state["step"]
+            share = step / self.steps
+            bar = "#" * int(20 * share) + "." * (20 - int(20 * share))
+            left = self._trained / max(step - self._first, 1) * (self.steps - step)
+            print(
+                f"\r[{bar}] step {step}/{self.steps}  loss {logs['loss']:.3f}  {self._speed()}  {_clock(left)} left  ",
+                end="",
+            )
+
+    def on_epoch_end(self, epoch, logs=None):
+        state = self.rounds.state
+        row = state["log"][-1]
+        shown = [f"{name} {row[f'valid_{name}']:.3f}" for name in self._names(row)]
+        line = f"step {row['step']:>6}/{self.steps}  loss {row['loss']:.3f}  valid: {'  '.join(shown)}"
+        line += f"  {self._speed()}  {_clock(state['seconds'])}{'  best' if state['best_step'] == row['step'] else ''}"
+        print(("\r" if self.live else "") + line, flush=True)
+        for sample in self.rounds.samples:
+            print(f"    {sample}", flush=True)
+
+    def _names(self, row) -> list[str]:
+        names = [name.removeprefix("valid_") for name in row if name.startswith("valid_")]
+        return [name for name in names if not name.endswith("_digits")]
+
+    def _speed(self) -> str:
+        steps = self.rounds.state["step"] - self._first
+        return f"{self.tokens * steps / max(self._trained, 1e-9):,.0f} tokens/s"
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes}:{seconds:02}"

@@ -1,0 +1,148 @@
+"""Checks a recipe before anything is built, and fills in every default."""
+
+import dataclasses
+import inspect
+import typing
+from pathlib import Path
+from typing import Any
+
+from zoo import registry
+from zoo.errors import InputError, near
+from zoo.layers.attention.base import Attention
+from zoo.layers.configured import Configured, constructor_parameters
+from zoo.layers.position.base import Position
+from zoo.layers.transformer import head_dim_of
+from zoo.recipe import ModelConfig, Recipe, accepts, type_name
+from zoo.training import schedules
+
+#: Settings of a model that have a field of their own; the rest are ``model.options``.
+_FIELDS = [f.name for f in dataclasses.fields(ModelConfig) if f.name not in ("architecture", "options")]
+
+#: Arguments that a block or a stack gives, so a recipe does not.
+_GIVEN_ATTENTION = {*constructor_parameters(Attention, stop=Configured), "name", "dtype"} - {"use_bias"}
+_GIVEN_POSITION = {*constructor_parameters(Position, stop=Configured), "name", "dtype"}
+
+#: What a task says of its data; see ``Task.spec``.
+_SPEC = {"source_vocabulary", "target_vocabulary", "vocabulary", "max_length"}
+
+PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+BACKENDS = ("tensorflow", "jax", "torch")
+
+
+def check(recipe: Recipe) -> Recipe:
+    """The recipe with every default filled in, so that it means the same when defaults change.
+
+    Raises:
+        InputError: a name, an option, a type or a combination that cannot be built or trained.
+    """
+    task = registry.task.get(recipe.task.name)
+    architecture = registry.architecture.get(recipe.model.architecture)
+    if architecture.layout not in task.layouts:
+        raise InputError(
+            f"task {recipe.task.name!r} has no batches of the layout {architecture.layout!r} that "
+            f"{recipe.model.architecture!r} needs; it has: {', '.join(sorted(task.layouts))}"
+        )
+    task_options = _resolve(task, recipe.task.options, f"task {recipe.task.name!r}", "task.options", {"data_dir"})
+    model = _check_model(recipe.model, architecture)
+    data_dir = recipe.task.data_dir and str(Path(recipe.task.data_dir).resolve())
+    resolved = dataclasses.replace(
+        recipe, model=model, task=dataclasses.replace(recipe.task, data_dir=data_dir, options=task_options)
+    )
+    _check_training(resolved, task)
+    return resolved
+
+
+def settings_of(model: ModelConfig) -> dict[str, Any]:
+    """The constructor arguments of the architecture that a recipe sets."""
+    named = {name: getattr(model, name) for name in _FIELDS}
+    return {name: value for name, value in named.items() if value not in (None, {})} | model.options
+
+
+def _check_model(model: ModelConfig, architecture: type) -> ModelConfig:
+    what = f"architecture {model.architecture!r}"
+    settings = _resolve(architecture, settings_of(model), what, "model", {"name", "dtype", "trainable"})
+    if {"width", "num_heads"} <= settings.keys():
+        head_dim_of(settings["width"], settings["num_heads"], settings.get("head_dim"))
+    if "attention" in settings:
+        kind = registry.attention.get(settings["attention"])
+        what = f"attention {settings['attention']!r}"
+        _require(kind, architecture.requires, what, f"architecture {model.architecture!r}")
+        if "position" in settings:
+            scheme = registry.position.get(settings["position"])
+            if scheme.stage in ("rotation", "bias"):
+                _require(kind, {scheme.stage}, what, f"position {settings['position']!r}")
+        options = settings.get("attention_options") or {}
+        settings["attention_options"] = _resolve(kind, options, what, "model.attention_options", _GIVEN_ATTENTION)
+    if "position" in settings:
+        scheme = registry.position.get(settings["position"])
+        what, options = f"position {settings['position']!r}", settings.get("position_options") or {}
+        settings["position_options"] = _resolve(scheme, options, what, "model.position_options", _GIVEN_POSITION)
+    fields = {name: settings.pop(name) for name in _FIELDS if name in settings}
+    return ModelConfig(architecture=model.architecture, options=settings, **fields)
+
+
+def _require(kind: type, wanted: set | frozenset, what: str, by: str) -> None:
+    missing = set(wanted) - set(kind.supports)
+    if missing:
+        raise InputError(f"{what} does not support {', '.join(sorted(missing))}, which {by} needs")
+
+
+def _resolve(cls: type, given: dict[str, Any], what: str, path: str, not_options: set[str]) -> dict[str, Any]:
+    """``given`` with the defaults of the constructor of ``cls``, once names and types are found right."""
+    parameters = {
+        name: parameter
+        for name, parameter in constructor_parameters(cls, stop=Configured).items()
+        if name not in not_options | _SPEC or (path == "task.options" and name in _SPEC)
+    }
+    hints: dict[str, Any] = {}
+    for ancestor in reversed(cls.__mro__):
+        if "__init__" in vars(ancestor) and ancestor.__module__.partition(".")[0] not in ("keras", "builtins"):
+            hints |= typing.get_type_hints(ancestor.__init__)
+    for name, value in given.items():
+        if name not in parameters:
+            known = ", ".join(sorted(parameters)) or "none"
+            raise InputError(f"{what} has no option {name!r}{near(name, parameters)}; it has: {known}")
+        if not accepts(hints.get(name, Any), value):
+            raise InputError(f"{path}.{name} must be {type_name(hints[name])}, not {value!r}")
+    missing = [n for n, p in parameters.items() if p.default is inspect.Parameter.empty and n not in given]
+    if missing:
+        raise InputError(f"{what} needs {', '.join(f'{path}.{name}' for name in missing)}")
+    return {name: given.get(name, parameter.default) for name, parameter in parameters.items()}
+
+
+def _check_training(recipe: Recipe, task: type) -> None:
+    train = recipe.train
+    for name in ("steps", "batch_tokens", "buckets", "validate_every"):
+        if getattr(train, name) < 1:
+            raise InputError(f"train.{name} must be at least 1, not {getattr(train, name)}")
+    if not 0 <= train.label_smoothing < 1:
+        raise InputError(f"train.label_smoothing must be at least 0 and below 1, not {train.label_smoothing}")
+    if train.learning_rate is not None and train.learning_rate <= 0:
+        raise InputError(f"train.learning_rate must be above 0, not {train.learning_rate}")
+    if train.ema is not None and not 0 < train.ema < 1:
+        raise InputError(f"train.ema must be between 0 and 1, as in 0.999, not {train.ema}")
+    if not 0 <= (recipe.model.dropout or 0) < 1:
+        raise InputError(f"model.dropout must be at least 0 and below 1, not {recipe.model.dropout}")
+    for name, known in (
+        ("schedule", schedules.NAMES),
+        ("optimizer", schedules.OPTIMIZERS),
+        ("precision", PRECISIONS),
+        ("backend", (None, *BACKENDS)),
+        ("monitor", (*MONITORS, *task.decoded_metrics)),
+    ):
+        value = getattr(train, name)
+        if value not in known:
+            names = ", ".join(str(item) for item in known if item)
+            raise InputError(f"train.{name} has no {value!r}{near(value, known)}; there are: {names}")
+    if train.monitor in task.decoded_metrics and train.decode_validation < 1:
+        raise InputError(
+            f"train.monitor={train.monitor} is measured on decoded text; set train.decode_validation to the "
+            "number of sentences to decode at each validation"
+        )
+    schedules.make_schedule(train, recipe.model.width or 1)
+    if train.weight_decay and train.optimizer != "adamw":
+        raise InputError("train.weight_decay has no effect with adam; use --set train.optimizer=adamw")
+
+
+#: What can be monitored besides the task's metrics on decoded output; True where higher is better.
+MONITORS = {"loss": False, "token_nll": False, "token_accuracy": True}

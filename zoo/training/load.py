@@ -1,0 +1,80 @@
+"""A trained model, from its run directory."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zoo import plugin
+from zoo.architectures.base import Architecture
+from zoo.generation.greedy import GreedyDecoder, decode_all
+from zoo.recipe import Recipe
+from zoo.tasks.base import Task
+from zoo.training import checkpoint
+from zoo.training.build import build_model, build_task
+from zoo.training.devices import find_devices
+from zoo.training.run_directory import RunDirectory
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model with what it needs to be used.
+
+    Attributes:
+        recipe: the resolved recipe it was trained by.
+        task: with its vocabularies.
+        model: with its weights.
+        decoder: from a batch to tokens.
+        checkpoint: which weights these are: the file, the step, and what was measured there.
+    """
+
+    recipe: Recipe
+    task: Task
+    model: Architecture
+    decoder: GreedyDecoder
+    checkpoint: dict[str, Any]
+
+    def generate(self, texts: list[str], rows: int = 64) -> list[str]:
+        """The model's output for each text.
+
+        Args:
+            texts: (N,) sources.
+            rows: sentences in a batch; the result does not depend on it.
+
+        Raises:
+            InputError: a text is longer than the model can place.
+        """
+        if not texts:
+            return []
+        layout, limit = self.model.layout, self.model.position_limit()
+        tokens = decode_all(
+            self.decoder, lambda batch: self.task.prompts(batch, layout, limit), texts, min(rows, len(texts))
+        )
+        return [self.task.target.detokenize([row])[0] for row in tokens]
+
+
+def load(directory: str | Path, checkpoint_name: str = "best") -> Trained:
+    """The model of a run directory, with its vocabularies and plugins.
+
+    Args:
+        directory: of the run.
+        checkpoint_name: "best" or "last".
+
+    Raises:
+        InputError: there is no run, or no checkpoint yet; a plugin is missing.
+    """
+    run = RunDirectory(directory)
+    recipe = run.recipe()
+    plugin.load_installed()
+    for spec in run.plugin_specs():
+        plugin.load(spec)
+    task = build_task(recipe)
+    task.restore(run.path)
+    model = build_model(recipe, task)
+    path = run.best if checkpoint_name == "best" else run.last
+    values, meta = checkpoint.read(path)
+    variables = checkpoint.named_variables(model)
+    checkpoint.assign(
+        variables, {name: values[name] for name in values if not name.startswith(("random/", "optimizer/"))}
+    )
+    decoder = GreedyDecoder(model, jit=find_devices().jit)
+    return Trained(recipe, task, model, decoder, {"file": path.name, **meta})

@@ -1,0 +1,136 @@
+"""The run directory: everything that is needed to go on with a run, or to use its model."""
+
+import contextlib
+import csv
+import fcntl
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from zoo import recipe as recipes
+from zoo.errors import InputError
+from zoo.recipe import Recipe, flatten
+
+
+class RunDirectory:
+    """Paths of a run, and what is read and written there.
+
+    recipe.json        the resolved recipe
+    environment.json   versions, devices and the time it took
+    *.subwords         vocabularies
+    plugins/           copies of plugin files
+    last.npz           everything that is needed to go on
+    best.npz           the best weights
+    log.csv            a row per validation; tensorboard/ has the same curves
+    samples.txt        what the model said at the last validation
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.recipe_file = self.path / "recipe.json"
+        self.environment_file = self.path / "environment.json"
+        self.last = self.path / "last.npz"
+        self.best = self.path / "best.npz"
+        self.log_file = self.path / "log.csv"
+        self.tensorboard = self.path / "tensorboard"
+        self.samples_file = self.path / "samples.txt"
+        self.plugins = self.path / "plugins"
+
+    def claim(self, recipe: Recipe) -> contextlib.ExitStack:
+        """Makes the directory this recipe's, or finds that it is; held against other processes until closed.
+
+        Raises:
+            InputError: it cannot be written, is no run directory, is another recipe's, or is in use.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            foreign = [p.name for p in self.path.iterdir() if p.name != "lock" and p.suffix != ".partial"]
+            if foreign and not self.recipe_file.is_file():
+                raise InputError(
+                    f"{str(self.path)!r} has files and is no run directory ({foreign[0]}); choose another --workdir"
+                )
+            stack = contextlib.ExitStack()
+            lock = stack.enter_context(open(self.path / "lock", "w"))  # noqa: SIM115  the stack closes it
+        except OSError as error:
+            raise InputError(
+                f"{str(self.path)!r} cannot be written: {error.strerror}; choose another --workdir"
+            ) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            stack.close()
+            raise InputError(
+                f"{str(self.path)!r} is in use by another process; wait for it or choose another --workdir"
+            ) from error
+        try:
+            self._own(recipe)
+        except BaseException:
+            stack.close()
+            raise
+        return stack
+
+    def _own(self, recipe: Recipe) -> None:
+        if self.recipe_file.is_file():
+            here, there = flatten(recipe), flatten(self.recipe())
+            for path in sorted(here.keys() | there.keys()):
+                if here.get(path) != there.get(path):
+                    raise InputError(
+                        f"{str(self.path)!r} holds a run of another recipe: {path} is {there.get(path)!r} there and "
+                        f"{here.get(path)!r} here; choose another --workdir"
+                    )
+            for spec, copy in self._plugin_copies(recipe):
+                if Path(spec).is_file() and copy.is_file() and Path(spec).read_bytes() != copy.read_bytes():
+                    raise InputError(f"plugin {spec!r} has changed since this run began; choose another --workdir")
+            return
+        for spec, copy in self._plugin_copies(recipe):
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copyfile(spec, copy)
+        write_text(self.recipe_file, recipe.to_json())
+
+    def recipe(self) -> Recipe:
+        """The resolved recipe of this run.
+
+        Raises:
+            InputError: this is no run directory.
+        """
+        try:
+            return recipes.from_json(self.recipe_file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"{str(self.path)!r} is no run directory: it has no recipe.json; train first") from error
+
+    def plugin_specs(self) -> list[str]:
+        """The plugins of this run; of plugin files the copies that it keeps."""
+        copies = dict(self._plugin_copies(self.recipe()))
+        return [str(copies[spec]) if spec in copies else spec for spec in self.recipe().plugins]
+
+    def _plugin_copies(self, recipe: Recipe) -> list[tuple[str, Path]]:
+        files = [spec for spec in recipe.plugins if spec.endswith(".py")]
+        return [(spec, self.plugins / f"{i}_{Path(spec).name}") for i, spec in enumerate(files)]
+
+    def write_environment(self, facts: dict[str, Any]) -> None:
+        """Adds to what is known of where and how the run ran."""
+        known = json.loads(self.environment_file.read_text()) if self.environment_file.is_file() else {}
+        write_text(self.environment_file, json.dumps({**known, **facts}, indent=2) + "\n")
+
+    def read_log(self) -> list[dict[str, str]]:
+        """The rows of log.csv."""
+        if not self.log_file.is_file():
+            return []
+        return list(csv.DictReader(io.StringIO(self.log_file.read_text(encoding="utf-8"))))
+
+    def write_log(self, rows: list[dict[str, Any]]) -> None:
+        """Writes log.csv anew."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_text(self.log_file, text.getvalue())
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file, whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
