@@ -1,4 +1,11 @@
-"""Copying random strings."""
+"""Copying random strings: seconds to train, for trying things out and for tests.
+
+    zoo train --recipe=copy
+    zoo evaluate --workdir=runs/copy
+
+Reference:
+    Graves et al., 2014, "Neural Turing Machines", section 4.1, for the task.
+"""
 
 from zoo.recipe import ModelConfig, Recipe, TaskConfig, TrainConfig
 

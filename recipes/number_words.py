@@ -1,4 +1,15 @@
-"""Numbers in words, from English to German: the default recipe, with no download."""
+"""Numbers in words, from English to German: the default recipe, with no download.
+
+    zoo train --recipe=number_words
+    zoo evaluate --workdir=runs/number_words
+
+Trained on 12,000 numbers of up to six digits, tested on 2,000 others of every magnitude. The pairs are made by rule,
+so a small model gets all but a few right; what it has to learn is the crossing, as in "twenty-three" and
+"dreiundzwanzig".
+
+Reference:
+    Vaswani et al., 2017, "Attention Is All You Need", for the model.
+"""
 
 from zoo.recipe import ModelConfig, Recipe, TaskConfig, TrainConfig
 
@@ -6,17 +17,16 @@ from zoo.recipe import ModelConfig, Recipe, TaskConfig, TrainConfig
 def get_recipe() -> Recipe:
     return Recipe(
         task=TaskConfig("number_words"),
-        model=ModelConfig(depth=2, width=128, num_heads=4, feed_forward=512, dropout=0.1),
+        model=ModelConfig(depth=2, width=128, num_heads=4, feed_forward=256, dropout=0.1),
         train=TrainConfig(
-            steps=1000,
-            batch_tokens=4096,
+            steps=400,
+            batch_tokens=2048,
             buckets=2,
             learning_rate=2e-3,
             schedule="cosine",
-            warmup_steps=100,
-            validate_every=250,
-            monitor="exact_match",
-            decode_validation=64,
-            ema=0.99,
+            warmup_steps=50,
+            ema=0.98,
+            validate_every=100,
+            decode_validation=100,
         ),
     )

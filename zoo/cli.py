@@ -3,20 +3,21 @@
 Nothing here imports Keras or TensorFlow until a command needs it: the flags decide the backend first.
 """
 
+import contextlib
 import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from absl import flags
 
+from zoo import plugin, registry
 from zoo import recipe as recipes
-from zoo import registry
-from zoo.errors import InputError, near
+from zoo.errors import InputError, UnknownNameError, near
 from zoo.quiet import quiet
 
 #: A flag for what people change most -> the setting it changes.
@@ -53,7 +54,9 @@ class Command:
 def main(argv: list[str] | None = None) -> None:
     """Runs a command; exits with 0, with 2 when the input is wrong, or with 130 when interrupted."""
     try:
-        sys.exit(_run(sys.argv[1:] if argv is None else argv))
+        code = _run(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+        sys.exit(code)
     except InputError as error:
         print(f"zoo: {error}", file=sys.stderr)
         sys.exit(2)
@@ -102,11 +105,8 @@ def _define_flags() -> flags.FlagValues:
     text = {
         "recipe": "a name (see `zoo list`), plugin/name, or the path of a recipe file",
         "workdir": "the run directory; runs/<recipe> when not given",
-        "split": "of the data: train, valid or test",
-        "checkpoint": "best or last",
         "text": "what to decode; several are given by repeating the flag. Without it, lines are read from --input",
         "input": "a file with a source on each line; - for standard input",
-        "format": "table, tsv or json; a table in a terminal, tab-separated otherwise",
     }
     changed = {
         "architecture": "transformer, decoder_only, ...",
@@ -127,6 +127,13 @@ def _define_flags() -> flags.FlagValues:
     for name, meaning in {**text, **changed}.items():
         define = flags.DEFINE_multi_string if name == "text" else flags.DEFINE_string
         define(name, None, meaning, flag_values=values)
+    choices = {
+        "split": (["train", "valid", "test"], "test", "of the data"),
+        "checkpoint": (["best", "last"], "best", "which weights: of the best validation, or of the last"),
+        "format": (["table", "tsv", "json"], None, "a table in a terminal, tab-separated otherwise"),
+    }
+    for name, (known, default, meaning) in choices.items():
+        flags.DEFINE_enum(name, default, known, meaning, flag_values=values)
     flags.DEFINE_multi_string("set", [], "path=value of any setting (see `zoo show`); repeatable", flag_values=values)
     flags.DEFINE_multi_string("plugin", [], "a module or a .py file to load; repeatable", flag_values=values)
     flags.DEFINE_integer("limit", None, "only the first so many examples", lower_bound=1, flag_values=values)
@@ -144,8 +151,8 @@ def _given(values: flags.FlagValues) -> list[str]:
 
 def _train(values: flags.FlagValues, arguments: list[str]) -> None:
     recipe = _recipe(values)
-    workdir = Path(values.workdir or Path("runs") / Path(values.recipe).stem)
-    _start(recipe.train.backend)
+    workdir = _workdir(values)
+    _import_tensorflow()
     from zoo.training.train import train
 
     result = train(recipe, workdir)
@@ -157,14 +164,15 @@ def _evaluate(values: flags.FlagValues, arguments: list[str]) -> None:
     trained = _trained(values)
     from zoo.training.evaluate import evaluate
 
-    print(json.dumps(evaluate(trained, values.split or "test", values.limit, values.batch_size), indent=2))
+    print(json.dumps(evaluate(trained, values.split, values.limit, values.batch_size), indent=2))
 
 
 def _generate(values: flags.FlagValues, arguments: list[str]) -> None:
-    texts = values.text if values.text is not None else None
-    if texts is not None and values.input is not None:
+    if values.text is not None and values.input is not None:
         raise InputError("give --text or --input, not both")
-    if texts is None:
+    if values.text is not None:
+        texts = [_decoded(os.fsencode(text), "--text") for text in values.text]
+    else:
         texts = _lines(values.input or "-")
     trained = _trained(values)
     for text, output in zip(texts, trained.generate(texts, values.batch_size), strict=True):
@@ -173,37 +181,42 @@ def _generate(values: flags.FlagValues, arguments: list[str]) -> None:
 
 
 def _list(values: flags.FlagValues, arguments: list[str]) -> None:
-    _load_plugins(values.plugin)
     kinds = [*registry.ALL, "recipe"]
-    wanted = arguments or kinds
+    for kind in arguments:
+        if kind not in kinds:
+            raise InputError(f"nothing of the kind {kind!r}{near(kind, kinds)}; there are: {', '.join(kinds)}")
+    with _plugins(values.plugin):
+        _print_rows(_listed(arguments or kinds), values.format)
+
+
+def _listed(kinds: list[str]) -> list[dict[str, str]]:
     rows = []
-    for kind in wanted:
+    for kind in kinds:
         if kind == "recipe":
             for name, path in recipes.list_recipes().items():
                 rows.append({"kind": kind, "name": name, "summary": recipes.docstring(path).partition("\n")[0]})
-        elif kind in registry.ALL:
+        else:
             held = registry.ALL[kind]
             rows += [{"kind": kind, "name": name, "summary": held.summary(name)} for name in held.names()]
-        else:
-            raise InputError(f"nothing of the kind {kind!r}{near(kind, kinds)}; there are: {', '.join(kinds)}")
-    _print_rows(rows, values.format)
+    return rows
 
 
 def _show(values: flags.FlagValues, arguments: list[str]) -> None:
-    name = values.recipe or (arguments[0] if len(arguments) == 1 else None)
-    if name is None:
+    names = [*arguments, *([values.recipe] if values.recipe else [])]
+    if len(names) != 1:
         raise InputError("name one recipe or run directory, as in `zoo show number_words`")
-    _load_plugins(values.plugin)
-    if (Path(name) / "recipe.json").is_file():
-        recipe = recipes.from_json((Path(name) / "recipe.json").read_text(encoding="utf-8"))
-    else:
-        if values.format != "json":
-            print(recipes.docstring(recipes.find(name)) + "\n")
-        recipe = recipes.load(name)
+    file, said = Path(names[0]) / "recipe.json", ""
+    with _plugins(values.plugin):
+        if file.is_file():
+            recipe = recipes.read_json(file)
+        else:
+            recipe, said = recipes.load(names[0]), recipes.docstring(recipes.find(names[0]))
     recipe = recipe.override(_changes(values))
     if values.format == "json":
         print(recipe.to_json(), end="")
     else:
+        if said and values.format != "tsv":
+            print(said + "\n")
         rows = [{"setting": path, "value": _shown(value)} for path, value in recipes.flatten(recipe).items()]
         _print_rows(rows, values.format)
 
@@ -211,15 +224,16 @@ def _show(values: flags.FlagValues, arguments: list[str]) -> None:
 def _copy(values: flags.FlagValues, arguments: list[str]) -> None:
     if not 1 <= len(arguments) <= 2:
         raise InputError("name a recipe and the file to make, as in `zoo copy number_words mine.py`")
-    _load_plugins(values.plugin)
-    source = recipes.find(arguments[0])
+    with _plugins(values.plugin):
+        source = recipes.find(arguments[0])
     target = Path(arguments[1] if len(arguments) == 2 else source.name)
     target = target / source.name if target.is_dir() else target
     if target.suffix != ".py":
         raise InputError(f"a recipe file ends in .py, and {str(target)!r} does not")
+    content = source.read_bytes()
     try:
-        with open(target, "x", encoding="utf-8") as file:
-            file.write(source.read_text(encoding="utf-8"))
+        with open(target, "xb") as file:
+            file.write(content)
     except FileExistsError as error:
         raise InputError(f"{str(target)!r} exists; name another file") from error
     except OSError as error:
@@ -243,21 +257,19 @@ COMMANDS = {
 
 
 def _recipe(values: flags.FlagValues) -> recipes.Recipe:
+    """The recipe with its changes, its plugins loaded, and its names known before anything heavy is imported."""
     if not values.recipe:
         raise InputError(f"name a recipe, as in --recipe=number_words; there are: {', '.join(recipes.list_recipes())}")
-    failed = _load_plugins(())
-    recipe = recipes.load(values.recipe)
-    specs = list(dict.fromkeys([*recipe.plugins, *(_absolute(spec) for spec in values.plugin)]))
-    recipe = recipe.override({**_changes(values), "plugins": tuple(specs)})
-    # A plugin's kinds are Keras layers: the backend must be settled before they are imported.
-    _start(recipe.train.backend)
-    failed += _load_plugins(specs)
-    for section, kind in (("model", "architecture"), ("model", "attention"), ("model", "position"), ("task", "name")):
-        name = getattr(getattr(recipe, section), kind)
-        held = registry.task if section == "task" else registry.ALL[kind]
-        if failed and name is not None and name not in held.names():
-            raise InputError(f"unknown {held.kind} {name!r}, and a plugin failed: {failed[0]}")
-    return recipe
+    changes = _changes(values)
+    with _plugins(values.plugin, changes.get("train.backend")):
+        recipe = recipes.load(values.recipe).override(changes)
+        _load_plugins(recipe.plugins, recipe.train.backend)
+        for kind in ("architecture", "attention", "position"):
+            if getattr(recipe.model, kind) is not None:
+                registry.ALL[kind].require(getattr(recipe.model, kind))
+        registry.task.require(recipe.task.name)
+    specs = [*recipe.plugins, *(_absolute(spec) for spec in values.plugin)]
+    return recipe.override({"plugins": tuple(dict.fromkeys(specs))})
 
 
 def _changes(values: flags.FlagValues) -> dict[str, Any]:
@@ -270,49 +282,65 @@ def _changes(values: flags.FlagValues) -> dict[str, Any]:
     return changes | dict(recipes.parse_setting(text) for text in values.set)
 
 
+def _workdir(values: flags.FlagValues) -> Path:
+    return Path(values.workdir or Path("runs") / Path(values.recipe).stem)
+
+
 def _trained(values: flags.FlagValues):
     if not values.workdir and not values.recipe:
         raise InputError("name a run directory, as in --workdir=runs/number_words")
-    workdir = Path(values.workdir or Path("runs") / Path(values.recipe).stem)
-    if not (workdir / "recipe.json").is_file():
-        raise InputError(f"{str(workdir)!r} is no run directory: it has no recipe.json; train first, with `zoo train`")
-    recipe = recipes.from_json((workdir / "recipe.json").read_text(encoding="utf-8"))
-    if values.checkpoint not in (None, "best", "last"):
-        raise InputError(f"--checkpoint must be best or last, not {values.checkpoint!r}")
-    _start(values.backend or recipe.train.backend)
-    _load_plugins(values.plugin)
-    from zoo.training.load import load
+    from zoo.training.run_directory import RunDirectory
 
-    return load(workdir, values.checkpoint or "best")
+    run = RunDirectory(_workdir(values))
+    with _plugins(values.plugin, values.backend or run.recipe().train.backend):
+        _import_tensorflow()
+        from zoo.training.load import load
+
+        return load(run.path, values.checkpoint)
 
 
-def _start(backend: str | None) -> None:
-    """Settles the backend and keeps the libraries' chatter off the terminal."""
-    if backend not in (None, "tensorflow", "jax", "torch"):
-        raise InputError(f"--backend must be tensorflow, jax or torch, not {backend!r}")
-    import importlib.util
-
-    if backend in ("jax", "torch") and importlib.util.find_spec(backend) is None:
-        raise InputError(f"the backend {backend!r} is not installed: pip install 'attention-zoo[{backend}]'")
-    from zoo.training.devices import choose_backend
-
-    choose_backend(backend)
+def _import_tensorflow() -> None:
+    """Keeps its chatter off the terminal."""
     with quiet():
         import tensorflow as tf
 
         tf.config.list_physical_devices()
 
 
-def _load_plugins(specs) -> list[str]:
-    """Loads installed plugins and those that are named; gives a line for each installed one that failed."""
-    from zoo import plugin
+@contextlib.contextmanager
+def _plugins(specs: Sequence[str], backend: str | None = None) -> Iterator[None]:
+    """Loads installed plugins, and those that are named.
 
-    failed = [f"plugin {p.name!r} of {p.source}: {p.error}" for p in plugin.load_installed() if p.error]
+    An installed one that fails is a warning in the end, unless a name is unknown without it: then it is the error.
+    """
+    from zoo.training.devices import choose_backend
+
+    choose_backend(backend)  # a plugin's kinds are Keras layers,
+    with quiet():  # and importing Keras makes the libraries chatter
+        failed = [f"plugin {p.name!r} of {p.source} failed: {p.error}" for p in plugin.load_installed() if p.error]
+    _load_plugins(specs, backend)
+    try:
+        yield
+    except UnknownNameError as error:
+        raise InputError("; ".join([str(error), *failed])) from error
     for line in failed:
         print(f"zoo: warning: {line}; going on without it", file=sys.stderr)
-    for spec in specs:
-        plugin.load(spec)
-    return failed
+
+
+def _load_plugins(specs: Sequence[str], backend: str | None) -> None:
+    """Loads the plugins that are named."""
+    from zoo.training.devices import choose_backend
+
+    choose_backend(backend)
+    wrong = []
+    with quiet():  # and not left by an exception, which would show what was said
+        for spec in specs:
+            try:
+                plugin.load(spec)
+            except InputError as error:
+                wrong.append(error)
+    if wrong:
+        raise wrong[0]
 
 
 def _absolute(spec: str) -> str:
@@ -322,11 +350,17 @@ def _absolute(spec: str) -> str:
 def _lines(source: str) -> list[str]:
     try:
         data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
-        return data.decode("utf-8").removesuffix("\n").split("\n") if data else []
     except OSError as error:
         raise InputError(f"{source!r} cannot be read: {error.strerror}") from error
+    lines = _decoded(data, source).removesuffix("\n").split("\n") if data else []
+    return [line.removesuffix("\r") for line in lines]
+
+
+def _decoded(data: bytes, source: str) -> str:
+    try:
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{source!r} is not UTF-8: byte {error.start} is 0x{error.object[error.start]:02x}") from error
+        raise InputError(f"{source!r} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}") from error
 
 
 def _print_rows(rows: list[dict[str, str]], form: str | None) -> None:
@@ -336,14 +370,12 @@ def _print_rows(rows: list[dict[str, str]], form: str | None) -> None:
     elif form == "tsv":
         for row in rows:
             print("\t".join(row.values()))
-    elif form == "table":
+    else:
         names = list(rows[0]) if rows else []
         widths = {name: max(len(row[name]) for row in rows) for name in names[:-1]}
         room = shutil.get_terminal_size().columns - sum(widths.values()) - 2 * len(widths)
         for row in rows:
             print("  ".join([*(row[n].ljust(widths[n]) for n in names[:-1]), row[names[-1]][: max(room, 20)]]))
-    else:
-        raise InputError(f"--format must be table, tsv or json, not {form!r}")
 
 
 def _shown(value: Any) -> str:
@@ -360,8 +392,9 @@ def _help_of(name: str, values: flags.FlagValues) -> str:
     command = COMMANDS[name]
     lines = [f"usage: zoo {name} {command.arguments}".rstrip() + " [--flag=value ...]", "", command.summary, ""]
     for flag in command.flags:
+        end = ";\n"  # absl goes on to say how a flag is repeated
         setting = f" ({SETTINGS[flag]})" if flag in SETTINGS else ""
-        lines.append(f"  --{flag:<14} {values[flag].help}{setting}")
+        lines.append(f"  --{flag:<14} {values[flag].help.partition(end)[0]}{setting}")
     return "\n".join(lines)
 
 

@@ -9,6 +9,10 @@ class InputError(ValueError):
     """
 
 
+class UnknownNameError(InputError):
+    """Nothing goes by the name that was given; a plugin that failed to load may be why."""
+
+
 def near(name: str, names) -> str:
     """`` (did you mean 'x'?)`` when ``name`` resembles one of ``names``, else an empty string."""
     import difflib

@@ -42,7 +42,8 @@ def load_installed() -> list[Plugin]:
 def load(spec: str) -> Plugin:
     """Imports the plugin that ``spec`` names: a path that ends in ``.py``, or a module.
 
-    A file is imported under a module name made from its path, so no two files clash, and only once.
+    A file is imported under a module name made from its content, so no two files clash, and a file and the copy of it
+    that a run keeps are one plugin, imported once.
 
     Raises:
         InputError: there is no such file or module, or it raised while it was imported.
@@ -66,9 +67,8 @@ def load(spec: str) -> Plugin:
 
 
 def module_name(path: Path) -> str:
-    """The unique module name under which the file at ``path`` is imported."""
-    path = path.resolve()
-    return f"zoo_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    """The module name under which the file at ``path`` is imported: of no other file, unless it says the same."""
+    return f"zoo_plugin_{path.stem}_{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}"
 
 
 def _import_file(path: Path) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import InputError, near
+from zoo.errors import InputError, UnknownNameError, near
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,20 @@ def from_json(text: str) -> Recipe:
         raise InputError(f"not a recipe: {error}") from error
 
 
+def read_json(path: Path) -> Recipe:
+    """The recipe in a file that holds :meth:`Recipe.to_json`.
+
+    Raises:
+        InputError: there is no such file, or it holds something else.
+    """
+    try:
+        return from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{str(path)!r} is damaged: {error}") from error
+
+
 def flatten(recipe: Recipe) -> dict[str, Any]:
     """Every setting by its path, options included: ``{"model.depth": 4, ...}``."""
     rows = {}
@@ -186,6 +200,10 @@ def field_type(path: str) -> Any:
     return hint
 
 
+#: ``int | None`` and ``Optional[int]``: plugins may write either.
+_UNIONS = (types.UnionType, typing.Union)
+
+
 def parse_setting(text: str) -> tuple[str, Any]:
     """``"model.depth=4"`` as a path and a typed value, for :meth:`Recipe.override`.
 
@@ -201,8 +219,8 @@ def parse_setting(text: str) -> tuple[str, Any]:
 def parse_value(path: str, text: str) -> Any:
     """A value typed at the command line, in the type of the setting at ``path``."""
     hint = field_type(path)
-    if accepts(hint, text) and hint is not Any:
-        return None if text == "none" and accepts(hint, None) else text
+    if accepts(hint, text) and hint is not Any:  # "none" is a text, and the name of a positional scheme
+        return None if text == "null" and accepts(hint, None) else text
     words = {"true": True, "false": False, "none": None, "null": None}
     if text.lower() in words:
         value = words[text.lower()]
@@ -226,26 +244,44 @@ def _paths() -> list[str]:
 def _check_type(path: str, value: Any, hint: Any) -> None:
     if not accepts(hint, value):
         raise InputError(f"{path} must be {type_name(hint)}, not {value!r}")
+    if hint is Any and not _is_plain(value):
+        raise InputError(f"{path} must be a value that JSON can hold (a list, not a tuple), not {value!r}")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a run that reads ``value`` from its ``recipe.json`` has an equal one."""
+    try:
+        return json.loads(json.dumps(value)) == value
+    except (TypeError, ValueError):
+        return False
 
 
 def accepts(hint: Any, value: Any) -> bool:
     """Whether ``value`` is of the type that a setting is declared with."""
-    if hint is Any:
-        return True
-    if isinstance(hint, types.UnionType):
-        return any(accepts(option, value) for option in typing.get_args(hint))
-    origin = typing.get_origin(hint) or hint
+    origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if origin in _UNIONS:
+        return any(accepts(option, value) for option in args)
+    if origin is typing.Literal:
+        return value in args
     if origin is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if origin is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, origin)
+    if not isinstance(origin, type) or origin is Any:  # nothing that a plain value could be held against
+        return True
+    if not isinstance(value, origin):
+        return False
+    if origin is dict and args:
+        return all(accepts(args[0], key) and accepts(args[1], item) for key, item in value.items())
+    return all(accepts(args[0], item) for item in value) if origin in (list, tuple) and args else True
 
 
 def type_name(hint: Any) -> str:
     """A type in the words of an error message."""
-    if isinstance(hint, types.UnionType):
+    if typing.get_origin(hint) in _UNIONS:
         return " or ".join(type_name(option) for option in typing.get_args(hint))
+    if typing.get_origin(hint) is typing.Literal:
+        return " or ".join(repr(option) for option in typing.get_args(hint))
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
     return names.get(hint, str(hint))
 
@@ -276,10 +312,13 @@ def built_in_directory() -> Path:
 
 def list_recipes() -> dict[str, Path]:
     """Name -> file of every recipe that can be named, those of loaded plugins included."""
-    found = {path.stem: path for path in sorted(built_in_directory().glob("*.py")) if path.stem != "__init__"}
-    for prefix, directory in sorted(_directories.items()):
-        found.update({f"{prefix}/{path.stem}": path for path in sorted(directory.glob("*.py"))})
-    return found
+    places = [("", built_in_directory()), *((f"{prefix}/", folder) for prefix, folder in sorted(_directories.items()))]
+    return {
+        f"{prefix}{path.stem}": path
+        for prefix, folder in places
+        for path in sorted(folder.glob("*.py"))
+        if path.stem != "__init__"
+    }
 
 
 def find(name: str) -> Path:
@@ -294,7 +333,7 @@ def find(name: str) -> Path:
         return Path(name)
     known = list_recipes()
     if name not in known:
-        raise InputError(f"unknown recipe {name!r}{near(name, known)}; there are: {', '.join(known)}")
+        raise UnknownNameError(f"unknown recipe {name!r}{near(name, known)}; there are: {', '.join(known)}")
     return known[name]
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import InputError, near
+from zoo.errors import UnknownNameError, near
 
 
 class Registry:
@@ -92,15 +92,22 @@ class Registry:
         """The class registered as ``name``.
 
         Raises:
-            InputError: nothing is registered under that name; the message lists the names that there are.
+            UnknownNameError: see :meth:`require`.
         """
-        importlib.import_module(self._package)
-        if name not in self._classes and name in self._declared:
-            importlib.import_module(self._declared[name].partition(":")[0])
+        self.require(name)
         if name not in self._classes:
-            names = self.names()
-            raise InputError(f"unknown {self.kind} {name!r}{near(name, names)}; there are: {', '.join(names)}")
+            importlib.import_module(self._declared[name].partition(":")[0])
         return self._classes[name]
+
+    def require(self, name: str) -> None:
+        """Sees that there is something of that name; imports no implementation.
+
+        Raises:
+            UnknownNameError: nothing is registered under that name; the message lists the names that there are.
+        """
+        names = self.names()
+        if name not in names:
+            raise UnknownNameError(f"unknown {self.kind} {name!r}{near(name, names)}; there are: {', '.join(names)}")
 
     def names(self) -> list[str]:
         """All names, sorted; imports no implementation."""

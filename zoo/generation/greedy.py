@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from zoo.architectures.base import Architecture
+from zoo.errors import InputError
 from zoo.tokens import BEGIN, END, PAD
 
 
@@ -70,22 +71,25 @@ class GreedyDecoder:
         Returns:
             The tokens of each row, its prompt and its end token left out.
         """
-        width = next(iter(inputs.values())).shape[1]
+        limit = self.model.position_limit()
+        inputs = {name: array[:, :limit] for name, array in inputs.items()}  # what lies beyond is padding
+        if limit is not None and max(lengths) > limit:
+            raise InputError(f"a source of {max(lengths)} tokens is longer than the {limit} positions of the model")
         if self.model.layout == "encoder":
             labels = np.argmax(self.model.predict_on_batch(inputs), -1)  # all at once: nothing to loop over
             return [row[:n].tolist() for row, n in zip(labels, lengths, strict=True)]
         if self.model.layout == "decoder":
-            prompt, prompt_lengths, max_length = inputs["tokens"], lengths, 2 * width + self.extra
+            prompt, prompt_lengths = inputs["tokens"], lengths
         else:
-            prompt = np.full((len(lengths), 1), BEGIN, "int32")
-            prompt_lengths, max_length = np.minimum(lengths, 1), width + self.extra
-        limit = self.model.position_limit()
+            prompt_lengths = np.minimum(lengths, 1)
+            prompt = BEGIN * prompt_lengths[:, None]
+        max_length = next(iter(inputs.values())).shape[1] + prompt.shape[1] + self.extra
         max_length = max_length if limit is None else min(max_length, limit)
         batch = {"inputs": inputs, "prompt": prompt, "prompt_lengths": prompt_lengths.astype("int32")}
         tokens = self._loop(max_length).predict_on_batch(batch)
         rows = []
-        for row, given in zip(tokens, prompt_lengths, strict=True):
-            row = row[given:]
+        for row, given, length in zip(tokens, prompt_lengths, lengths, strict=True):
+            row = row[given : given + length + self.extra]  # as far as it would go alone
             stop = np.flatnonzero((row == END) | (row == PAD))
             rows.append(row[: stop[0]].tolist() if len(stop) else row.tolist())
         return rows

@@ -34,7 +34,6 @@ class Normalization(Configured, keras.layers.Layer):
             self.inner = keras.layers.RMSNormalization(**settings)
         elif kind == "batch":
             self.inner = keras.layers.BatchNormalization(momentum=0.9, **settings)
-            self.inner.supports_masking = False  # it would hang its mask on the output, which our layers don't read
         elif kind == "none":
             self.inner = None
         else:
@@ -50,7 +49,8 @@ class Normalization(Configured, keras.layers.Layer):
             return x
         if self.kind == "batch":
             mask = ops.ones(ops.shape(x)[:2], "bool") if padding_mask is None else padding_mask
-            return self.inner(x, training=training, mask=mask)
+            # Past Keras' own call, which would hang the mask on the output, where our layers don't look for one.
+            return self.inner.call(x, training=training, mask=mask)
         return self.inner(x)
 
     def compute_output_shape(self, x_shape):

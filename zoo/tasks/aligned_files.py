@@ -1,6 +1,7 @@
 """Text files whose lines correspond."""
 
 import gzip
+import zlib
 from pathlib import Path
 
 from zoo.errors import InputError
@@ -32,10 +33,10 @@ def read_lines(path: Path) -> list[str]:
     """
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{str(path)!r} cannot be read: {error}") from error
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8").removeprefix("\ufeff")  # a byte order mark
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(f"{str(path)!r} is not UTF-8: line {line} has the byte 0x{data[error.start]:02x}") from error

@@ -64,7 +64,8 @@ class BatchPlan:
 
     def _rows(self, length: int) -> int:
         rows = max(1, self.batch_tokens // length)
-        multiple = np.lcm(8, self.row_multiple) if rows >= 8 else self.row_multiple
+        multiple = np.lcm(8, self.row_multiple)
+        multiple = multiple if rows >= multiple else self.row_multiple
         return int(max(rows // multiple, 1) * multiple)
 
     @property

@@ -2,9 +2,10 @@
 
 import gzip
 import hashlib
+import http.client
 import os
-import urllib.error
 import urllib.request
+import zlib
 from pathlib import Path
 
 from zoo.errors import InputError
@@ -34,9 +35,9 @@ def fetch(url: str, sha256: str, path: Path) -> Path:
     try:
         with urllib.request.urlopen(url, timeout=60) as response:
             data = response.read()
-    except (urllib.error.URLError, OSError) as error:
+        content = gzip.decompress(data) if path.suffix == ".gz" else data
+    except (OSError, http.client.HTTPException, EOFError, zlib.error) as error:
         raise InputError(f"{url} cannot be downloaded ({error}); {by_hand}") from error
-    content = gzip.decompress(data) if path.suffix == ".gz" else data
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise InputError(

@@ -13,8 +13,8 @@ from zoo.tasks.text_pairs import TextPairs
 class NumberWords(TextPairs):
     """Numbers spelled out in one language and in another: "twenty-three" and "dreiundzwanzig".
 
-    The pairs are made by rule, with num2words, so nothing is downloaded. Numbers are drawn log-uniformly, else small
-    ones would be rare; of every magnitude some are held out of training, for validation and for testing.
+    The pairs are made by rule, with num2words, so nothing is downloaded. Numbers to train on are drawn log-uniformly,
+    else small ones would be rare; of every magnitude some are held out, for validation and for testing.
 
     Args:
         source_language, target_language: any that num2words has.
@@ -67,14 +67,12 @@ class NumberWords(TextPairs):
                 chosen = _sample(rng, low, high, count, taken) if isinstance(free, int) else rng.sample(free, count)
                 splits[split] += chosen
                 taken |= set(chosen)
-        train: dict[int, None] = {}  # a set that keeps its order
-        for _ in range(50 * self.sizes["train"]):
-            if len(train) == self.sizes["train"]:
-                break
+        train: list[int] = []
+        while len(train) < self.sizes["train"]:  # with repetition: that is what makes small numbers common
             number = int(math.exp(rng.uniform(0, self.digits * math.log(10)))) - 1
             if number not in taken:
-                train[number] = None
-        return splits | {"train": list(train)}
+                train.append(number)
+        return splits | {"train": train}
 
     def score(self, outputs, references, sources):
         result = {"exact_match": exact_match(outputs, references)}

@@ -52,7 +52,7 @@ class Subwords:
                 model_type=kind,
                 hard_vocab_limit=False,
                 character_coverage=1.0,
-                normalization_rule_name="identity",  # what is decoded must equal what was there
+                normalization_rule_name="identity",  # what is decoded equals what was there, but for runs of spaces
                 pad_id=PAD,
                 bos_id=BEGIN,
                 eos_id=END,
@@ -67,8 +67,15 @@ class Subwords:
 
     @classmethod
     def load(cls, path: Path) -> "Subwords":
-        """The vocabulary that :meth:`save` wrote."""
-        return cls(path.read_bytes())
+        """The vocabulary that :meth:`save` wrote.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        try:
+            return cls(path.read_bytes())
+        except RuntimeError as error:
+            raise InputError(f"{str(path)!r} is not a vocabulary, or is damaged") from error
 
     def save(self, path: Path) -> None:
         """Writes the sentencepiece model, whole or not at all."""

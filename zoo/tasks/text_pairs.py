@@ -1,5 +1,6 @@
 """Tasks that turn one text into another."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -88,21 +89,21 @@ class TextPairs(Task):
 
     def restore(self, directory: Path) -> None:
         try:
-            self.target = Subwords.load(directory / "target.subwords")
-            source_model = (directory / "source.subwords").read_bytes()
+            self.source, self.target = (Subwords.load(directory / f"{side}.subwords") for side in ("source", "target"))
         except OSError as error:
             raise InputError(f"{directory} holds no vocabulary: {error.strerror} {error.filename}") from error
-        self.source = self.target if source_model == self.target.model else Subwords(source_model)
+        if self.source.model == self.target.model:
+            self.source = self.target
 
     def spec(self, layout: str) -> dict[str, Any]:
         if layout == "decoder":
             if self.source is not self.target:
                 raise InputError("a decoder-only model needs shared_vocabulary: source and target are one sequence")
-            return {"vocabulary": self.target.size, "max_length": 2 * self.max_length + 1}
+            return {"vocabulary": self.target.size, "max_length": _padded(2 * self.max_length + 1)}
         return {
             "source_vocabulary": self.source.size,
             "target_vocabulary": self.target.size,
-            "max_length": self.max_length,
+            "max_length": _padded(self.max_length),
         }
 
     def batches(
@@ -136,7 +137,7 @@ class TextPairs(Task):
             raise InputError(f"no {split} pair has at most {self.max_length} tokens; raise task.options.max_length")
         if len(kept) < len(lengths):
             left_out = f"{len(lengths) - len(kept)} of {len(lengths)} {split} pairs"
-            print(f"{left_out} are longer than {self.max_length} tokens: left out")
+            print(f"{left_out} are longer than {self.max_length} tokens: left out", file=sys.stderr)
         plan = BatchPlan(lengths[kept], batch_tokens, buckets, seed, row_multiple)
         tokens = tokens[kept]
         texts = [tf.constant([*(side[i] for i in kept), ""]) for side in (sources, targets)]
@@ -201,6 +202,10 @@ class TextPairs(Task):
             weights = weigh(labels)
         return inputs, dense(labels), weights
 
+    def texts(self, rows: list[list[int]]) -> list[str]:
+        """Decoded tokens as text."""
+        return [self.target.detokenize([row])[0] for row in rows]
+
     def prompts(
         self, texts: list[str], layout: str, limit: int | None = None
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -228,3 +233,8 @@ class TextPairs(Task):
         for row, filled in zip(rows, batch, strict=True):
             filled[: len(row)] = row
         return {name: batch}, lengths
+
+
+def _padded(length: int) -> int:
+    """The most positions a batch of this length has: training pads to a multiple of 4, decoding to one of 8."""
+    return -(-length // 8) * 8

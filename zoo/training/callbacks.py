@@ -74,12 +74,9 @@ class Rounds(keras.callbacks.Callback):
             self.model.stop_training = True  # the last round may be a short one
 
     def on_epoch_end(self, epoch, logs=None):
-        if not math.isfinite(logs["loss"]):
-            raise InputError(
-                f"the loss is {logs['loss']} at step {self.state['step']}: training diverged; lower "
-                "--learning_rate, warm up for longer, or set --set train.clip_norm=1"
-            )
+        self._require_finite("loss", logs["loss"])
         row, samples = self._validate(logs)
+        self._require_finite("validation loss", row["valid_loss"])  # what the last step did shows only here
         state = self.state
         value = self.sign * row[f"valid_{self.train.monitor}"]
         better = state["best"] is None or value > self.sign * state["best"]
@@ -96,6 +93,13 @@ class Rounds(keras.callbacks.Callback):
         state["log"].append(row)
         self._write(row, samples, better)
         self.model.stop_training = state["finished"]
+
+    def _require_finite(self, name: str, value: float) -> None:
+        if not math.isfinite(value):
+            raise InputError(
+                f"the {name} is {value} at step {self.state['step']}: training diverged; lower --learning_rate, "
+                "warm up for longer, or set --set train.clip_norm=1"
+            )
 
     def _validate(self, logs) -> tuple[dict[str, Any], list[str]]:
         """Measures the weights to keep: the averaged ones where there is an average."""

@@ -12,8 +12,9 @@ from zoo.layers.attention.base import Attention
 from zoo.layers.configured import Configured, constructor_parameters
 from zoo.layers.position.base import Position
 from zoo.layers.transformer import head_dim_of
-from zoo.recipe import ModelConfig, Recipe, accepts, type_name
+from zoo.recipe import ModelConfig, Recipe, accepts, flatten, type_name
 from zoo.training import schedules
+from zoo.training.devices import BACKENDS
 
 #: Settings of a model that have a field of their own; the rest are ``model.options``.
 _FIELDS = [f.name for f in dataclasses.fields(ModelConfig) if f.name not in ("architecture", "options")]
@@ -26,7 +27,16 @@ _GIVEN_POSITION = {*constructor_parameters(Position, stop=Configured), "name", "
 _SPEC = {"source_vocabulary", "target_vocabulary", "vocabulary", "max_length"}
 
 PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
-BACKENDS = ("tensorflow", "jax", "torch")
+
+#: What a number must be, where it is not None.
+_AT_LEAST = {
+    **dict.fromkeys(("model.num_heads", "model.depth", "model.width", "model.feed_forward"), 1),
+    **dict.fromkeys(("train.steps", "train.batch_tokens", "train.buckets", "train.validate_every"), 1),
+    **dict.fromkeys(("train.warmup_steps", "train.decode_validation", "train.samples", "train.patience"), 0),
+    **dict.fromkeys(("train.seed", "train.weight_decay"), 0),
+}
+_ABOVE_ZERO = ("train.learning_rate", "train.clip_norm", "train.epsilon", "train.ema")
+_BELOW_ONE = ("train.label_smoothing", "train.beta_1", "train.beta_2", "train.ema", "model.dropout")
 
 
 def check(recipe: Recipe) -> Recipe:
@@ -60,7 +70,7 @@ def settings_of(model: ModelConfig) -> dict[str, Any]:
 
 def _check_model(model: ModelConfig, architecture: type) -> ModelConfig:
     what = f"architecture {model.architecture!r}"
-    settings = _resolve(architecture, settings_of(model), what, "model", {"name", "dtype", "trainable"})
+    settings = _resolve(architecture, settings_of(model), what, "model.options", {"name", "dtype", "trainable"})
     if {"width", "num_heads"} <= settings.keys():
         head_dim_of(settings["width"], settings["num_heads"], settings.get("head_dim"))
     if "attention" in settings:
@@ -103,26 +113,31 @@ def _resolve(cls: type, given: dict[str, Any], what: str, path: str, not_options
             known = ", ".join(sorted(parameters)) or "none"
             raise InputError(f"{what} has no option {name!r}{near(name, parameters)}; it has: {known}")
         if not accepts(hints.get(name, Any), value):
-            raise InputError(f"{path}.{name} must be {type_name(hints[name])}, not {value!r}")
+            raise InputError(f"{_setting(path, name)} must be {type_name(hints[name])}, not {value!r}")
     missing = [n for n, p in parameters.items() if p.default is inspect.Parameter.empty and n not in given]
     if missing:
-        raise InputError(f"{what} needs {', '.join(f'{path}.{name}' for name in missing)}")
+        raise InputError(f"{what} needs {', '.join(_setting(path, name) for name in missing)}")
     return {name: given.get(name, parameter.default) for name, parameter in parameters.items()}
+
+
+def _setting(path: str, name: str) -> str:
+    """Where a recipe sets an argument: an architecture's is a field of the model's, or else an option."""
+    return f"model.{name}" if path == "model.options" and name in _FIELDS else f"{path}.{name}"
 
 
 def _check_training(recipe: Recipe, task: type) -> None:
     train = recipe.train
-    for name in ("steps", "batch_tokens", "buckets", "validate_every"):
-        if getattr(train, name) < 1:
-            raise InputError(f"train.{name} must be at least 1, not {getattr(train, name)}")
-    if not 0 <= train.label_smoothing < 1:
-        raise InputError(f"train.label_smoothing must be at least 0 and below 1, not {train.label_smoothing}")
-    if train.learning_rate is not None and train.learning_rate <= 0:
-        raise InputError(f"train.learning_rate must be above 0, not {train.learning_rate}")
-    if train.ema is not None and not 0 < train.ema < 1:
-        raise InputError(f"train.ema must be between 0 and 1, as in 0.999, not {train.ema}")
-    if not 0 <= (recipe.model.dropout or 0) < 1:
-        raise InputError(f"model.dropout must be at least 0 and below 1, not {recipe.model.dropout}")
+    for path, value in flatten(recipe).items():
+        if value is None:
+            continue
+        if path in _AT_LEAST and value < _AT_LEAST[path]:
+            raise InputError(f"{path} must be at least {_AT_LEAST[path]}, not {value}")
+        if path in _ABOVE_ZERO and value <= 0:
+            raise InputError(f"{path} must be above 0, not {value}")
+        if path in _BELOW_ONE and not 0 <= value < 1:
+            raise InputError(f"{path} must be at least 0 and below 1, not {value}")
+    if train.seed >= 2**32:
+        raise InputError(f"train.seed must be below 2 ** 32, not {train.seed}")
     for name, known in (
         ("schedule", schedules.NAMES),
         ("optimizer", schedules.OPTIMIZERS),

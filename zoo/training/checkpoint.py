@@ -7,6 +7,7 @@ was never stopped.
 
 import json
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +81,11 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """
     try:
         with np.load(path, allow_pickle=False) as file:
-            values = {name: file[name] for name in file.files}
+            values = dict(file)
         meta = json.loads(str(values.pop(_META)))
     except FileNotFoundError as error:
         raise InputError(f"there is no checkpoint {str(path)!r}; train first") from error
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"{str(path)!r} is not a checkpoint, or is damaged: {error}") from error
     if meta.get("format") != FORMAT:
         raise InputError(f"{str(path)!r} has the format {meta.get('format')}; this version reads {FORMAT}")

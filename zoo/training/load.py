@@ -49,7 +49,7 @@ class Trained:
         tokens = decode_all(
             self.decoder, lambda batch: self.task.prompts(batch, layout, limit), texts, min(rows, len(texts))
         )
-        return [self.task.target.detokenize([row])[0] for row in tokens]
+        return self.task.texts(tokens)
 
 
 def load(directory: str | Path, checkpoint_name: str = "best") -> Trained:

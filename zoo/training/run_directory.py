@@ -41,9 +41,12 @@ class RunDirectory:
     def claim(self, recipe: Recipe) -> contextlib.ExitStack:
         """Makes the directory this recipe's, or finds that it is; held against other processes until closed.
 
+        A run that comes to no checkpoint leaves nothing, so that the next try may have another recipe.
+
         Raises:
             InputError: it cannot be written, is no run directory, is another recipe's, or is in use.
         """
+        made = not self.path.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             foreign = [p.name for p in self.path.iterdir() if p.name != "lock" and p.suffix != ".partial"]
@@ -64,6 +67,7 @@ class RunDirectory:
             raise InputError(
                 f"{str(self.path)!r} is in use by another process; wait for it or choose another --workdir"
             ) from error
+        stack.callback(self._leave, made)
         try:
             self._own(recipe)
         except BaseException:
@@ -72,7 +76,7 @@ class RunDirectory:
         return stack
 
     def _own(self, recipe: Recipe) -> None:
-        if self.recipe_file.is_file():
+        if self.last.is_file():
             here, there = flatten(recipe), flatten(self.recipe())
             for path in sorted(here.keys() | there.keys()):
                 if here.get(path) != there.get(path):
@@ -84,21 +88,37 @@ class RunDirectory:
                 if Path(spec).is_file() and copy.is_file() and Path(spec).read_bytes() != copy.read_bytes():
                     raise InputError(f"plugin {spec!r} has changed since this run began; choose another --workdir")
             return
+        self._clear()  # of a run that was killed before its first checkpoint
+        write_text(self.recipe_file, recipe.to_json())  # first: by it the rest is known to be a run's
         for spec, copy in self._plugin_copies(recipe):
-            copy.parent.mkdir(exist_ok=True)
+            copy.parent.mkdir(parents=True)
             shutil.copyfile(spec, copy)
-        write_text(self.recipe_file, recipe.to_json())
+
+    def _leave(self, made: bool) -> None:
+        if self.last.is_file():
+            return
+        self._clear()
+        (self.path / "lock").unlink()
+        if made and not any(self.path.iterdir()):
+            self.path.rmdir()
+
+    def _clear(self) -> None:
+        """Removes what a run writes."""
+        files = (self.recipe_file, self.environment_file, self.best, self.log_file, self.samples_file)
+        for file in (*files, *self.path.glob("*.subwords"), *self.path.glob("*.partial")):
+            file.unlink(missing_ok=True)
+        for folder in (self.plugins, self.tensorboard):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def recipe(self) -> Recipe:
         """The resolved recipe of this run.
 
         Raises:
-            InputError: this is no run directory.
+            InputError: this is no run directory, or its recipe is damaged.
         """
-        try:
-            return recipes.from_json(self.recipe_file.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"{str(self.path)!r} is no run directory: it has no recipe.json; train first") from error
+        if not self.recipe_file.is_file():
+            raise InputError(f"{str(self.path)!r} is no run directory: it has no recipe.json; train first")
+        return recipes.read_json(self.recipe_file)
 
     def plugin_specs(self) -> list[str]:
         """The plugins of this run; of plugin files the copies that it keeps."""
@@ -107,7 +127,7 @@ class RunDirectory:
 
     def _plugin_copies(self, recipe: Recipe) -> list[tuple[str, Path]]:
         files = [spec for spec in recipe.plugins if spec.endswith(".py")]
-        return [(spec, self.plugins / f"{i}_{Path(spec).name}") for i, spec in enumerate(files)]
+        return [(spec, self.plugins / str(i) / Path(spec).name) for i, spec in enumerate(files)]
 
     def write_environment(self, facts: dict[str, Any]) -> None:
         """Adds to what is known of where and how the run ran."""

@@ -16,6 +16,8 @@ q (B, T, N, H)      k (B, S, M, H)  v (B, S, M, H)    M = num_key_value_heads, N
             out (B, T, D)
 """
 
+from functools import partial
+
 import keras
 from keras import ops
 
@@ -183,6 +185,12 @@ class Attention(Configured, keras.layers.Layer):
 
     def compute_output_shape(self, query_shape, value_shape=None):
         return query_shape
+
+    def compute_output_spec(self, *args, **kwargs):
+        # A shape stands for the output alone; with scores or a cache beside it, Keras traces the call instead.
+        alone = kwargs.get("cache") is None and not kwargs.get("return_attention_scores")
+        spec = super().compute_output_spec if alone else partial(keras.Operation.compute_output_spec, self)
+        return spec(*args, **kwargs)
 
     def _split(self, x, heads: int):
         return ops.reshape(x, (-1, ops.shape(x)[1], heads, self.head_dim))  # (B, T, N * H) -> (B, T, N, H)

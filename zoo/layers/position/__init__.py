@@ -8,5 +8,9 @@ __getattr__ = registry.position.declare(
         "none": "NoPosition",
         "learned": "LearnedPosition",
         "sinusoidal": "SinusoidalPosition",
+        "rotary": "RotaryPosition",
+        "alibi": "AlibiPosition",
+        "relative_bias": "RelativeBiasPosition",
+        "t5_bias": "T5BiasPosition",
     },
 )

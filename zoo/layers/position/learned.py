@@ -40,8 +40,9 @@ class LearnedPosition(Position):
         self.built = True
 
     def call(self, query_positions, key_positions=None):
-        length = query_positions.shape[0]
-        if length is not None and length > self.max_length:
+        lengths = [positions.shape[0] for positions in (query_positions, key_positions) if positions is not None]
+        length = max((length for length in lengths if length is not None), default=0)
+        if length > self.max_length:
             raise InputError(
                 f"{length} positions are asked for and {self.max_length} were learned; "
                 "shorten the input, or train with a larger max_length or a scheme without a limit"

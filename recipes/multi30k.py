@@ -1,0 +1,47 @@
+"""Multi30k, English to German: the published Transformer-Tiny, in about an hour on 2 CPU cores.
+
+    zoo train --recipe=multi30k
+    zoo evaluate --workdir=runs/multi30k
+
+Lower-cased, tokenised text and 10,000 joint subwords, as published; BLEU is then of tokenised text and not to be
+compared with cased sacreBLEU. Without --data_dir the 12 MB of text are downloaded; a folder that has
+train.lc.norm.tok.en and the rest is used with --data_dir.
+
+Reference:
+    Wu et al., 2021, "Good for Misconceived Reasons: An Empirical Revisiting on the Need for Visual Context in
+    Multimodal Machine Translation": 41.02 BLEU on test 2016 with a beam of 5 and the last 10 checkpoints averaged.
+"""
+
+from zoo.recipe import ModelConfig, Recipe, TaskConfig, TrainConfig
+
+
+def get_recipe() -> Recipe:
+    return Recipe(
+        task=TaskConfig(
+            "translation",
+            options={
+                "corpus": "multi30k",
+                "train": "train.lc.norm.tok",
+                "valid": "val.lc.norm.tok",
+                "test": "test_2016_flickr.lc.norm.tok",
+                "bleu_tokenize": "none",
+                "vocabulary": 10000,
+            },
+        ),
+        model=ModelConfig(
+            depth=4, width=128, num_heads=4, feed_forward=256, dropout=0.3, options={"norm_first": False}
+        ),
+        train=TrainConfig(
+            steps=6000,
+            batch_tokens=4096,
+            buckets=4,
+            learning_rate=5e-3,
+            schedule="noam",
+            warmup_steps=2000,
+            label_smoothing=0.1,
+            ema=0.999,  # in place of the published average of the last 10 checkpoints
+            validate_every=250,
+            patience=10,
+            samples=2,
+        ),
+    )

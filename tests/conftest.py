@@ -1,0 +1,94 @@
+"""What tests of several parts share. Keras is imported inside the fixtures: some tests check that it is not loaded."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def registered():
+    """``registered(registry, name, cls)`` registers a class for the length of one test."""
+    added = []
+
+    def register(registry, name, cls):
+        registry.register(name)(cls)
+        added.append((registry, name))
+        return cls
+
+    yield register
+    for registry, name in added:
+        del registry._classes[name]
+
+
+@pytest.fixture
+def gradient():
+    """``gradient(function, x)``: that of a scalar function at the array ``x``, by the backend's own means."""
+    import keras
+
+    def with_tensorflow(function, x):
+        import tensorflow as tf
+
+        x = tf.convert_to_tensor(x)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        return tape.gradient(y, x)
+
+    def with_jax(function, x):
+        import jax
+
+        return jax.grad(function)(jax.numpy.asarray(x))
+
+    def with_torch(function, x):
+        import torch
+
+        x = torch.tensor(x, requires_grad=True)
+        return torch.autograd.grad(function(x), x)[0]
+
+    backend = {"tensorflow": with_tensorflow, "jax": with_jax, "torch": with_torch}[keras.backend.backend()]
+    return lambda function, x: keras.ops.convert_to_numpy(backend(function, x))
+
+
+@pytest.fixture(scope="session")
+def command():
+    """``command("list", "task")`` runs ``zoo list task`` in a process of its own."""
+
+    def run(*arguments, **settings) -> subprocess.CompletedProcess:
+        words = [sys.executable, "-m", "zoo.cli", *map(str, arguments)]
+        return subprocess.run(words, **{"capture_output": True, "text": True, **settings})
+
+    return run
+
+
+@pytest.fixture
+def called(capfd):
+    """``called("list", "task")`` runs ``zoo list task`` in this process: its exit code, and what it wrote."""
+    from zoo import cli
+
+    def run(*arguments) -> tuple[int, str, str]:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(argument) for argument in arguments])
+        return ended.value.code, *capfd.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refused(called):
+    """``refused("train", "--recipe=x")`` is the one line that a command answers wrong input with."""
+
+    def run(*arguments) -> str:
+        code, _, err = called(*arguments)
+        assert code == 2
+        assert err.startswith("zoo: ") and err.endswith("\n") and err.count("\n") == 1, err
+        return err
+
+    return run

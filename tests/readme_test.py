@@ -1,0 +1,71 @@
+"""What README.md says works as it says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def block(name: str) -> str:
+    """The Python code behind the comment ``<!-- name -->``."""
+    found = re.search(rf"<!-- {name} -->\n```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert found, f"README.md has no block {name}"
+    return found.group(1)
+
+
+def run(arguments: list[str], folder: Path) -> str:
+    """The standard output of a command that must succeed."""
+    root = str(README.parent)
+    path = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
+    done = subprocess.run(
+        arguments, cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def zoo(*arguments: str, folder: Path) -> str:
+    """The output of the ``zoo`` command."""
+    return run([sys.executable, "-m", "zoo.cli", *arguments], folder)
+
+
+def test_the_plugin_trains_and_is_loaded_again_by_the_run(tmp_path):
+    code = block("plugin")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 20
+    (tmp_path / "cosine.py").write_text(code)
+    small = ["--recipe=copy", "--steps=2", "--width=16", "--num_heads=2", "--workdir=run"]
+    zoo("train", "--plugin=cosine.py", "--attention=cosine", *small, folder=tmp_path)
+    (tmp_path / "cosine.py").unlink()
+    assert '"exact_match"' in zoo("evaluate", "--workdir=run", "--limit=4", folder=tmp_path)
+
+
+def test_the_library_example(tmp_path):
+    (tmp_path / "example.py").write_text(block("library"))
+    lines = run([sys.executable, "example.py"], tmp_path).splitlines()
+    assert len(eval(lines[-2])) == 2
+    assert 0 <= float(lines[-1]) <= 1
+
+
+def test_the_layers_example(tmp_path):
+    (tmp_path / "example.py").write_text(block("layers"))
+    assert "(2, 10, 64)" in run([sys.executable, "example.py"], tmp_path)
+
+
+def test_the_tables_name_everything_there_is(tmp_path):
+    text = README.read_text(encoding="utf-8")
+    missing = [row for row in zoo("list", folder=tmp_path).splitlines() if f"`{row.split(chr(9))[1]}`" not in text]
+    assert not missing
+
+
+@pytest.mark.parametrize(
+    "command", re.findall(r"^zoo train (.*?)(?<!\\)$", README.read_text(), re.MULTILINE | re.DOTALL)
+)
+def test_the_commands_that_change_one_thing_are_understood(command, tmp_path):
+    words = [w for w in command.replace("\\\n", " ").replace("FOLDER", str(tmp_path)).split() if w != "\\"]
+    words = [w for w in words if not w.startswith(("--workdir", "--plugin", "--attention=cosine"))]
+    zoo("show", *words, folder=tmp_path)
