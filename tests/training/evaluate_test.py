@@ -20,8 +20,8 @@ def half_right(tiny, tmp_path_factory):
     changes = {
         "model.architecture": "encoder_only",
         "model.dropout": 0.0,
-        "train.steps": 30,
-        "train.validate_every": 30,
+        "train.steps": 12,
+        "train.validate_every": 12,
         "train.learning_rate": 1e-2,
         "train.schedule": "constant",
         "train.warmup_steps": 0,
@@ -44,6 +44,7 @@ def test_decoded_metrics_are_of_what_is_generated(half_right):
 
 def test_teacher_forced_metrics_are_those_of_the_logits(trained):
     batches = trained.task.batches("test", "encoder_decoder", 128)
+    assert len({length for _, length in batches.shapes}) > 1  # a token counts the same in a short batch and a long one
     nll = right = tokens = 0.0
     for inputs, labels, weights in batches.dataset.as_numpy_iterator():
         logits = keras.ops.convert_to_numpy(trained.model(inputs, training=False)).astype("float64")

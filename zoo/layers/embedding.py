@@ -36,6 +36,7 @@ class TokenEmbedding(Configured, keras.layers.Layer):
         self.built = True
 
     def call(self, tokens):
+        tokens = ops.cast(tokens, "int32")  # with tf.distribute, Keras builds a model on an average of the inputs
         return ops.take(ops.cast(self.table, self.compute_dtype), tokens, axis=0) * self.width**0.5
 
     def logits(self, x):

@@ -107,6 +107,8 @@ class Rounds(keras.callbacks.Callback):
         trained = checkpoint.snapshot(variables) if self.train.ema is not None else None
         if trained is not None:
             self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
+            # Copies: on JAX the weights are now the very arrays of the average, and evaluating consumes them.
+            checkpoint.assign(variables, checkpoint.snapshot(variables))
         measured = self.model.evaluate(self.valid.dataset, steps=self.valid.steps, verbose=0, return_dict=True)
         decoded, samples = self.decode()
         self._kept = checkpoint.snapshot(variables)

@@ -59,9 +59,19 @@ def token_accuracy(y_true, y_pred):
     return ops.cast(ops.greater_equal(logit_of(y_true, y_pred), highest), "float32")
 
 
+@keras.saving.register_keras_serializable("zoo")
+class TokenMean(keras.metrics.MeanMetricWrapper):
+    """The mean of a function over tokens, each of which counts by its weight.
+
+    Keras' own means are of each row first, over its padding too, so that tokens of a shorter batch would count more.
+    """
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        values = ops.reshape(self._fn(y_true, y_pred, **self._fn_kwargs), (-1,))  # (B, T) -> (B * T,)
+        weights = None if sample_weight is None else ops.reshape(sample_weight, (-1,))
+        return keras.metrics.Mean.update_state(self, values, weights)
+
+
 def token_metrics() -> list:
     """The teacher-forced metrics, fresh for each model."""
-    return [
-        keras.metrics.MeanMetricWrapper(token_nll, name="token_nll"),
-        keras.metrics.MeanMetricWrapper(token_accuracy, name="token_accuracy"),
-    ]
+    return [TokenMean(token_nll, name="token_nll"), TokenMean(token_accuracy, name="token_accuracy")]
