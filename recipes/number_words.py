@@ -19,14 +19,14 @@ def get_recipe() -> Recipe:
         task=TaskConfig("number_words"),
         model=ModelConfig(depth=2, width=128, num_heads=4, feed_forward=256, dropout=0.1),
         train=TrainConfig(
-            steps=400,
+            steps=320,
             batch_tokens=2048,
             buckets=2,
             learning_rate=2e-3,
             schedule="cosine",
             warmup_steps=50,
             ema=0.98,
-            validate_every=100,
+            validate_every=80,
             decode_validation=100,
         ),
     )

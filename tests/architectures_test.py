@@ -208,7 +208,7 @@ def test_no_gradient_comes_from_a_later_target(rng, gradient, name, norm_first):
     model = make(name, norm_first=norm_first)
     x = rng.normal(size=(1, 5, 8)).astype("float32")
     memory = rng.normal(size=(1, 4, 8)).astype("float32") if name == "transformer" else None
-    weights = rng.normal(size=VOCABULARY).astype("float32")
+    weights = ops.convert_to_tensor(rng.normal(size=VOCABULARY).astype("float32"))
     for t in range(5):
         found = gradient(lambda y, t=t: ops.sum(decode(model, y, memory)[:, t] * weights), x)[0]
         assert found[: t + 1].any(-1).all()

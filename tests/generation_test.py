@@ -18,7 +18,7 @@ VOCABULARY, EXTRA = 12, 4
 
 
 class Copy(Architecture):
-    """Repeats its source, token by token, and then 7 for ever; ``limit`` is that of its positions."""
+    """Repeats its source, with 7 for padding and ever after; ``limit`` is that of its positions."""
 
     def __init__(self, layout="encoder_decoder", limit=None):
         super().__init__()
@@ -36,7 +36,8 @@ class Copy(Architecture):
     def init_decoding(self, inputs, max_length):
         (source,) = inputs.values()
         more = ops.full((ops.shape(source)[0], max_length), 7, "int32")
-        return {"source": ops.concatenate([ops.cast(source, "int32"), more], 1)}
+        source = ops.where(ops.equal(source, PAD), 7, ops.cast(source, "int32"))
+        return {"source": ops.concatenate([source, more], 1)}
 
     def decode_step(self, tokens, state, index):
         self.steps += 1
@@ -67,7 +68,6 @@ def test_what_never_ends_is_cut_off_by_its_own_length(width):
     """``extra`` tokens beyond the source's, however long the other sources are."""
     decoder = GreedyDecoder(Copy(), extra=EXTRA)
     inputs, lengths = sources([5, 6, 8], [9], width=width)
-    inputs["source"][inputs["source"] == PAD] = 7
     assert decoder(inputs, lengths) == [[5, 6, 8] + [7] * EXTRA, [9] + [7] * EXTRA]
 
 
@@ -75,7 +75,6 @@ def test_what_never_ends_is_cut_off_by_its_own_length(width):
 def test_decoding_stays_within_the_positions(width):
     decoder = GreedyDecoder(Copy(limit=6), extra=EXTRA)
     inputs, lengths = sources([5, 6, 8, 9], [5, END], width=width)
-    inputs["source"][0, 4:] = 7
     assert decoder(inputs, lengths) == [[5, 6, 8, 9, 7], [5]]  # and the begin token is the sixth
     assert all(loop.max_length <= 6 for loop in decoder._loops.values())
     with pytest.raises(InputError, match="7 tokens is longer than the 6 positions"):

@@ -52,7 +52,7 @@ plugin.load(f"{folder}/sharp.py")
 for kind in (registry.attention, registry.position, registry.architecture):
     for name in kind.names():
         kind.get(name)
-import zoo.training.losses, zoo.training.schedules
+import zoo.tasks.token_losses, zoo.training.schedules
 
 for name in sys.argv[2:]:
     model = keras.saving.load_model(f"{folder}/{name}.keras")

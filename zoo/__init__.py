@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "Attention": "zoo.layers.attention.base",
+    "masked_softmax": "zoo.layers.attention.base",
     "Position": "zoo.layers.position.base",
     "Architecture": "zoo.architectures.base",
     "Task": "zoo.tasks.base",

@@ -243,7 +243,7 @@ def _copy(values: flags.FlagValues, arguments: list[str]) -> None:
 
 COMMANDS = {
     "train": Command(_train, "train a recipe, or go on with a run", (*_RECIPE_FLAGS, "workdir")),
-    "evaluate": Command(_evaluate, "measure a trained run, as JSON", (*_TRAINED_FLAGS, "split", "limit")),
+    "evaluate": Command(_evaluate, "measure a trained run, as JSON", (*_TRAINED_FLAGS, "data_dir", "split", "limit")),
     "generate": Command(_generate, "decode texts with a trained run", (*_TRAINED_FLAGS, "text", "input", "format")),
     "list": Command(
         _list, "what there is: attention, position, architecture, task, recipe", ("plugin", "format"), "[KIND ...]"
@@ -296,7 +296,7 @@ def _trained(values: flags.FlagValues):
         _import_tensorflow()
         from zoo.training.load import load
 
-        return load(run.path, values.checkpoint)
+        return load(run.path, values.checkpoint, values.data_dir)
 
 
 def _import_tensorflow() -> None:

@@ -64,14 +64,15 @@ class TrainConfig:
         clip_norm: gradients are scaled to at most this global norm.
         ema: decay of the moving average of the weights that is evaluated and kept as the best, or None.
         validate_every: steps between validations; each also writes a checkpoint.
-        monitor: what makes a checkpoint the best: "loss", "token_nll", "token_accuracy", or a metric on decoded text
-            of the task ("exact_match", "bleu").
+        monitor: what makes a checkpoint the best: a teacher-forced metric of the task ("token_nll",
+            "token_accuracy"), one on decoded text ("exact_match", "bleu"), or "loss", which is a mean over batches.
         decode_validation: sentences decoded at each validation for such a metric.
-        patience: validations without improvement before training stops early, or None for never.
+        patience: training stops at this many validations in a row without improvement, or never when None.
         samples: decoded examples printed at each validation.
         precision: "float32", "bfloat16" or "float16"; the last two keep float32 weights.
         jit: compile the step with XLA; None decides by backend and devices.
-        backend: "tensorflow", "jax" or "torch"; None follows KERAS_BACKEND, else TensorFlow.
+        backend: "tensorflow", "jax" or "torch"; None follows KERAS_BACKEND, else TensorFlow. In a process that has
+            imported Keras it can only agree with what that runs on.
     """
 
     steps: int = 1000
@@ -89,7 +90,7 @@ class TrainConfig:
     label_smoothing: float = 0.1
     ema: float | None = None
     validate_every: int = 250
-    monitor: str = "loss"
+    monitor: str = "token_nll"
     decode_validation: int = 0
     patience: int | None = None
     samples: int = 3
@@ -221,7 +222,9 @@ def parse_value(path: str, text: str) -> Any:
     hint = field_type(path)
     if accepts(hint, text) and hint is not Any:  # "none" is a text, and the name of a positional scheme
         return None if text == "null" and accepts(hint, None) else text
-    words = {"true": True, "false": False, "none": None, "null": None}
+    words = {"true": True, "false": False, "null": None}
+    if hint is not Any:
+        words["none"] = None  # an option's type is known only to check, and "none" may be the name of something
     if text.lower() in words:
         value = words[text.lower()]
     else:

@@ -66,7 +66,31 @@ def test_what_a_task_says_of_its_data_is_no_option():
 def test_the_data_folder_becomes_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
-    assert check(RECIPE.override({"task.data_dir": "data"})).task.data_dir == str((tmp_path / "data").resolve())
+    translation = RECIPE.override({"task.name": "translation", "task.options": {}, "task.data_dir": "data"})
+    assert check(translation).task.data_dir == str((tmp_path / "data").resolve())
+    assert "reads no folder" in refused({"task.data_dir": "data"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model.options.cross_attention": "nope"}, "unknown attention 'nope'"),
+        ({"model.options.norm": "lyer"}, "did you mean 'layer'"),
+        ({"model.options.attention_dropout": 1.5}, "model.options.attention_dropout must be at least 0 and below 1"),
+        ({"model.options.decoder_depth": "x"}, "model.options.decoder_depth must be a whole number or none"),
+    ],
+)
+def test_what_only_the_architecture_knows_is_refused_too(changes, said):
+    assert said in refused(changes)
+
+
+def test_options_typed_before_their_type_was_known():
+    """The command line gives "none" and numbers as they look; the option says what they are."""
+    resolved = check(RECIPE.override({"model.options.norm": "none", "model.options.decoder_depth": "none"}))
+    assert resolved.model.options["norm"] == "none"
+    assert resolved.model.options["decoder_depth"] is None
+    files = {"task.name": "translation", "task.options": {"test": 2016}, "task.data_dir": "."}
+    assert check(RECIPE.override(files)).task.options["test"] == "2016"
 
 
 def test_a_resolved_recipe_builds_what_it_says(tmp_path):

@@ -9,12 +9,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from zoo import recipe as recipes
 from zoo.errors import InputError
+from zoo.tasks.token_losses import SmoothedCrossEntropy
 from zoo.training import checkpoint
 from zoo.training.build import build_model, build_task
 from zoo.training.callbacks import Rounds
 from zoo.training.check import check
 from zoo.training.load import load
-from zoo.training.losses import SmoothedCrossEntropy
 from zoo.training.run_directory import RunDirectory
 from zoo.training.schedules import make_optimizer
 from zoo.training.train import rehearse, train
@@ -107,9 +107,9 @@ def test_samples(trained_run):
 def test_best_and_last(trained_run):
     directory, result = trained_run
     run = RunDirectory(directory)
-    losses = log_of(run, "valid_loss")
-    assert result["best_loss"] == pytest.approx(min(losses))
-    assert result["best_step"] == [2, 4, 5][int(np.argmin(losses))]
+    nll = log_of(run, "valid_token_nll")
+    assert result["best_token_nll"] == pytest.approx(min(nll))
+    assert result["best_step"] == [2, 4, 5][int(np.argmin(nll))]
     assert load(directory).checkpoint["step"] == result["best_step"]
     assert load(directory, "last").checkpoint["step"] == 5
 
@@ -149,14 +149,14 @@ def test_the_average_is_kept_and_the_weights_go_on(tiny, tmp_path, monkeypatch):
 
 
 def test_no_improvement_ends_training(tiny, tmp_path, capsys):
-    """Patience lets so many validations without improvement pass; the next one ends training."""
+    """Patience is the number of validations in a row without improvement that ends training."""
     changes = {**QUICK, "train.steps": 9, "train.validate_every": 1, "train.patience": 2, "train.learning_rate": 1e-30}
     result = train(tiny(changes), tmp_path)
-    assert result["step"] == 4
+    assert result["step"] == 3
     assert result["best_step"] == 1
     assert checkpoint.read(RunDirectory(tmp_path).last)[1]["finished"]
     train(tiny(changes), tmp_path)
-    assert "already finished at step 4" in capsys.readouterr().out
+    assert "already finished at step 3" in capsys.readouterr().out
 
 
 def test_what_is_monitored_decides_what_is_best(tiny, tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 import keras
 
 from zoo.layers.configured import Configured
-from zoo.layers.transformer import Stack
 
 
 class Architecture(Configured, keras.Model):
@@ -22,11 +21,12 @@ class Architecture(Configured, keras.Model):
     #: What the self-attention must support, out of ``zoo.layers.attention.base.CAPABILITIES``.
     requires: frozenset = frozenset()
 
+    #: Arguments of the constructor that the task gives, not the recipe; see ``Task.spec``.
+    described_by_task: frozenset = frozenset()
+
     def position_limit(self) -> int | None:
         """The longest sequence the positional schemes can place, or None when there is no limit."""
-        stacks = [layer for layer in self._flatten_layers(include_self=False) if isinstance(layer, Stack)]
-        limits = [stack.position.limit for stack in stacks if stack.position.limit is not None]
-        return min(limits, default=None)
+        return None
 
     def init_decoding(self, inputs: dict, max_length: int) -> dict:
         """The state before the first step; batch is the first axis of every tensor in it.

@@ -51,6 +51,7 @@ class BlockArchitecture(Architecture):
         super().__init__(**kwargs)
         self.width = width
         self.depth = depth
+        self._limits: tuple[int | None, ...] = ()  # positions that each stack's scheme has
         self.caches = "cache" in registry.attention.get(attention).supports
         self._block = {
             "width": width,
@@ -78,7 +79,13 @@ class BlockArchitecture(Architecture):
 
     def stack(self, name: str, depth: int | None = None, **block) -> Stack:
         """A stack by these settings; ``block`` adds to those of its blocks."""
-        return Stack(depth or self.depth, {**self._block, **block}, name=name, **self._stack)
+        depth = self.depth if depth is None else depth
+        stack = Stack(depth, {**self._block, **block}, name=name, **self._stack)
+        self._limits = (*self._limits, stack.position.limit)
+        return stack
+
+    def position_limit(self):
+        return min((limit for limit in self._limits if limit is not None), default=None)
 
 
 def empty_tokens(inputs, max_length: int):

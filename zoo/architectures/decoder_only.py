@@ -30,6 +30,7 @@ class DecoderOnly(BlockArchitecture):
 
     layout = "decoder"
     requires = frozenset({"causal"})
+    described_by_task = frozenset({"vocabulary", "max_length"})
 
     def __init__(self, *, vocabulary: int, tie_output: bool = True, name: str = "decoder_only", **settings):
         super().__init__(name=name, **settings)

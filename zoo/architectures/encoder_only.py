@@ -29,6 +29,7 @@ class EncoderOnly(BlockArchitecture):
 
     layout = "encoder"
     requires = frozenset({"bidirectional", "mask"})
+    described_by_task = frozenset({"source_vocabulary", "target_vocabulary", "max_length"})
 
     def __init__(self, *, source_vocabulary: int, target_vocabulary: int, name: str = "encoder_only", **settings):
         super().__init__(name=name, **settings)

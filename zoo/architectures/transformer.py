@@ -8,6 +8,7 @@ from zoo.architectures.blocks import BlockArchitecture, at_index, empty_tokens, 
 from zoo.errors import InputError
 from zoo.layers.embedding import TokenEmbedding
 from zoo.layers.masks import padding_mask
+from zoo.layers.transformer import crossing_kind
 
 
 @registry.architecture.register("transformer")
@@ -34,6 +35,7 @@ class Transformer(BlockArchitecture):
 
     layout = "encoder_decoder"
     requires = frozenset({"causal", "bidirectional", "mask"})
+    described_by_task = frozenset({"source_vocabulary", "target_vocabulary", "max_length"})
 
     def __init__(
         self,
@@ -53,6 +55,9 @@ class Transformer(BlockArchitecture):
                 f"share_embeddings needs one vocabulary, and these have {source_vocabulary} and {target_vocabulary} "
                 "tokens; use a shared vocabulary or set share_embeddings to false"
             )
+        attention = settings.get("attention", "multi_head")
+        crossing = registry.attention.get(cross_attention or crossing_kind(attention))
+        self.caches = self.caches and "cache" in crossing.supports
         policy = self.dtype_policy
         embed = {"width": self.width, "dtype": policy}
         self.target_embedding = TokenEmbedding(target_vocabulary, name="target_embedding", **embed)

@@ -12,8 +12,8 @@ class Dropout(Configured, keras.layers.Layer):
     """Zeroes a share of the elements in training, and scales up the rest.
 
     The bits are a hash of each element's index and of a counter that moves on at every call: a few integer
-    operations that a compiler fuses into the product. The counter-based generators of the backends took 40 times as
-    long under XLA on a CPU, a fifth of a whole training step. The counter is a variable, so a run that is resumed
+    operations that a compiler fuses into the product, where the generators of the backends, under XLA on a CPU, took
+    a fifth of a whole training step (``benchmarks/dropout.py``). The counter is a variable, so a run that is resumed
     goes on with the same stream.
 
     Args:

@@ -233,6 +233,7 @@ class Stack(Configured, keras.layers.Layer):
             num_heads=first.num_heads,
             head_dim=first.head_dim,
             max_length=max_length,
+            causal=first.causal,
             name="position",
             dtype=policy,
             **(position_options or {}),

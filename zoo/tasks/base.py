@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 
@@ -30,10 +31,10 @@ class Task:
     """Base of the tasks: data for a split, batches, metrics on decoded output, and how an output is shown.
 
     Args:
-        data_dir: a folder that already holds the data, or None.
         seed: of whatever the task draws.
 
-    A task's further options are keywords of its constructor, with type hints.
+    A task's further options are keywords of its constructor, with type hints. One that reads files takes
+    ``data_dir``, a folder that already holds them, or None.
     """
 
     #: Batch layouts the task can serve; see ``zoo.architectures.base.Architecture.layout``.
@@ -42,8 +43,10 @@ class Task:
     #: Metrics on decoded output by name; True where higher is better.
     decoded_metrics: dict[str, bool] = {}
 
-    def __init__(self, *, data_dir: str | None = None, seed: int = 1):
-        self.data_dir = data_dir
+    #: Metrics measured with the right output given, of :meth:`metrics`; True where higher is better.
+    teacher_forced_metrics: dict[str, bool] = {}
+
+    def __init__(self, *, seed: int = 1):
         self.seed = seed
 
     def prepare(self, directory: Path) -> None:
@@ -60,4 +63,28 @@ class Task:
 
     def batches(self, split: str, layout: str, batch_tokens: int, **settings) -> Batches:
         """The batches of "train", "valid" or "test"."""
+        raise NotImplementedError
+
+    def loss(self, label_smoothing: float) -> keras.losses.Loss:
+        """What is minimised."""
+        raise NotImplementedError
+
+    def metrics(self) -> list:
+        """The teacher-forced metrics, fresh for each model."""
+        raise NotImplementedError
+
+    def pairs(self, split: str) -> tuple[list[str], list[str]]:
+        """What is decoded in a split, and what should come out."""
+        raise NotImplementedError
+
+    def prompts(self, texts: list[str], layout: str, limit: int | None = None) -> tuple[dict[str, Any], Any]:
+        """The inputs of one batch to decode from, and the number of tokens of each."""
+        raise NotImplementedError
+
+    def texts(self, rows: list[list[int]]) -> list[str]:
+        """Decoded tokens as a person reads them."""
+        raise NotImplementedError
+
+    def score(self, outputs: list[str], references: list[str], sources: list[str]) -> dict[str, Any]:
+        """The metrics on decoded output."""
         raise NotImplementedError

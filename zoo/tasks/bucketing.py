@@ -44,7 +44,7 @@ class BatchPlan:
 
     Attributes:
         lengths: (N,) padded positions each example needs.
-        batch_tokens: rows times length of a batch, at most, unless one example alone is longer.
+        batch_tokens: rows times length of a batch, at most, unless the fewest rows there can be are more.
         buckets: distinct lengths.
         seed: of the shuffling; None keeps the order, shortest bucket first.
         row_multiple: rows of a batch are a multiple of this (a number of devices).

@@ -19,7 +19,7 @@ def cache_directory() -> Path:
 
 
 def fetch(url: str, sha256: str, path: Path) -> Path:
-    """Downloads ``url`` to ``path`` unless it is there, whole or not at all.
+    """Downloads ``url`` to ``path`` unless it is there, whole or not at all; the checksum is compared either way.
 
     Args:
         url: what to download.
@@ -29,22 +29,27 @@ def fetch(url: str, sha256: str, path: Path) -> Path:
     Raises:
         InputError: the download fails or its checksum differs; the message says where to put a copy by hand.
     """
-    if path.is_file():
-        return path
     by_hand = f"put a copy of it at {str(path)!r}, or give a folder that has the data with --data_dir"
+    there = path.is_file()
     try:
-        with urllib.request.urlopen(url, timeout=60) as response:
-            data = response.read()
+        data = path.read_bytes() if there else _download(url)
         content = gzip.decompress(data) if path.suffix == ".gz" else data
     except (OSError, http.client.HTTPException, EOFError, zlib.error) as error:
-        raise InputError(f"{url} cannot be downloaded ({error}); {by_hand}") from error
+        raise InputError(f"{path if there else url} cannot be read ({error}); {by_hand}") from error
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise InputError(
-            f"{url} has the checksum {found}, not {sha256}: it is not the file that was expected; {by_hand}"
+            f"{path if there else url} has the checksum {found}, not {sha256}: it is not the file that was expected; "
+            f"{by_hand}"
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_bytes(data)
-    partial.replace(path)
+    if not there:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        partial.write_bytes(data)
+        partial.replace(path)
     return path
+
+
+def _download(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=60) as response:
+        return response.read()

@@ -57,6 +57,7 @@ class Subwords:
                 bos_id=BEGIN,
                 eos_id=END,
                 unk_id=UNKNOWN,
+                input_sentence_size=2_000_000,  # more lines than this are sampled
                 num_threads=os.cpu_count(),
                 minloglevel=2,
             )

@@ -1,5 +1,6 @@
 """Tasks that turn one text into another."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from zoo.errors import InputError
 from zoo.tasks.base import Batches, Task
 from zoo.tasks.bucketing import BatchPlan
 from zoo.tasks.subwords import Subwords
+from zoo.tasks.token_losses import SmoothedCrossEntropy, token_metrics
 from zoo.tokens import BEGIN, END
 
 SPLITS = ("train", "valid", "test")
@@ -34,6 +36,7 @@ class TextPairs(Task):
     """
 
     layouts = frozenset({"encoder_decoder", "decoder"})
+    teacher_forced_metrics = {"token_nll": False, "token_accuracy": True}
 
     def __init__(
         self,
@@ -59,10 +62,6 @@ class TextPairs(Task):
 
     def read(self, split: str) -> tuple[list[str], list[str]]:
         """The sources and targets of a split."""
-        raise NotImplementedError
-
-    def score(self, outputs: list[str], references: list[str], sources: list[str]) -> dict[str, Any]:
-        """The metrics on decoded output."""
         raise NotImplementedError
 
     # What all share ---------------------------------------------------------------------------------------------
@@ -94,6 +93,12 @@ class TextPairs(Task):
             raise InputError(f"{directory} holds no vocabulary: {error.strerror} {error.filename}") from error
         if self.source.model == self.target.model:
             self.source = self.target
+
+    def loss(self, label_smoothing: float) -> SmoothedCrossEntropy:
+        return SmoothedCrossEntropy(label_smoothing)
+
+    def metrics(self) -> list:
+        return token_metrics()
 
     def spec(self, layout: str) -> dict[str, Any]:
         if layout == "decoder":
@@ -147,7 +152,9 @@ class TextPairs(Task):
 
         signature = (tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.int64))
         dataset = tf.data.Dataset.from_generator(stream, output_signature=signature)
-        dataset = dataset.map(lambda i, n: self._batch(texts, i, n, layout), num_parallel_calls=2, deterministic=True)
+        dataset = dataset.map(
+            lambda i, n: self._batch(texts, i, n, layout), num_parallel_calls=os.cpu_count(), deterministic=True
+        )
         return Batches(
             dataset=dataset.prefetch(4),
             steps=plan.steps,
@@ -170,7 +177,7 @@ class TextPairs(Task):
     @staticmethod
     def _count(subwords: Subwords, texts: list[str]) -> np.ndarray:
         dataset = tf.data.Dataset.from_tensor_slices(tf.constant(texts)).batch(1024)
-        counts = dataset.map(lambda batch: subwords.tokenize(batch).row_lengths(), num_parallel_calls=2)
+        counts = dataset.map(lambda batch: subwords.tokenize(batch).row_lengths(), num_parallel_calls=os.cpu_count())
         return np.concatenate(list(counts.as_numpy_iterator()))
 
     def _batch(self, texts, indices, length, layout):

@@ -15,6 +15,7 @@ class Translation(TextPairs):
     """Translation, from files of aligned lines: ``train.en`` and ``train.de`` in a folder, gzipped or not.
 
     Args:
+        data_dir: the folder, or None to download the ``corpus``.
         source_language, target_language: the ends of the file names.
         train, valid, test: the stems of the file names.
         corpus: what to download when there is no ``data_dir``: "multi30k", or None.
@@ -27,6 +28,7 @@ class Translation(TextPairs):
     def __init__(
         self,
         *,
+        data_dir: str | None = None,
         source_language: str = "en",
         target_language: str = "de",
         train: str = "train",
@@ -39,6 +41,7 @@ class Translation(TextPairs):
         **kwargs,
     ):
         super().__init__(vocabulary=vocabulary, **kwargs)
+        self.data_dir = data_dir
         if corpus not in (None, "multi30k"):
             raise InputError(f"unknown corpus {corpus!r}; there is: multi30k")
         if corpus is None and self.data_dir is None:

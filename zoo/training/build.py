@@ -10,7 +10,8 @@ from zoo.training.check import PRECISIONS, settings_of
 
 def build_task(recipe: Recipe) -> Task:
     """The task of a resolved recipe, not prepared yet."""
-    return registry.task.get(recipe.task.name)(data_dir=recipe.task.data_dir, **recipe.task.options)
+    where = {} if recipe.task.data_dir is None else {"data_dir": recipe.task.data_dir}
+    return registry.task.get(recipe.task.name)(**where, **recipe.task.options)
 
 
 def build_model(recipe: Recipe, task: Task) -> Architecture:

@@ -85,7 +85,7 @@ class Rounds(keras.callbacks.Callback):
         else:
             state["rounds_since_best"] += 1
         patience = self.train.patience
-        stop = patience is not None and state["rounds_since_best"] > patience
+        stop = patience is not None and not better and state["rounds_since_best"] >= patience
         state["finished"] = stop or state["step"] >= self.train.steps
         state["seconds"] += time.monotonic() - self._since
         self._since = time.monotonic()
@@ -117,7 +117,7 @@ class Rounds(keras.callbacks.Callback):
         row = {
             "step": self.state["step"],
             "learning_rate": float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)),
-            **{name: float(logs[name]) for name in ("loss", "token_nll", "token_accuracy")},
+            **{name: float(value) for name, value in logs.items()},
             **{f"valid_{name}": float(value) for name, value in measured.items()},
             **{f"valid_{name}": value for name, value in decoded.items() if isinstance(value, int | float)},
         }

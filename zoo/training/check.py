@@ -10,9 +10,11 @@ from zoo import registry
 from zoo.errors import InputError, near
 from zoo.layers.attention.base import Attention
 from zoo.layers.configured import Configured, constructor_parameters
+from zoo.layers.normalization import Normalization
 from zoo.layers.position.base import Position
 from zoo.layers.transformer import head_dim_of
 from zoo.recipe import ModelConfig, Recipe, accepts, flatten, type_name
+from zoo.tasks.base import Task
 from zoo.training import schedules
 from zoo.training.devices import BACKENDS
 
@@ -22,9 +24,6 @@ _FIELDS = [f.name for f in dataclasses.fields(ModelConfig) if f.name not in ("ar
 #: Arguments that a block or a stack gives, so a recipe does not.
 _GIVEN_ATTENTION = {*constructor_parameters(Attention, stop=Configured), "name", "dtype"} - {"use_bias"}
 _GIVEN_POSITION = {*constructor_parameters(Position, stop=Configured), "name", "dtype"}
-
-#: What a task says of its data; see ``Task.spec``.
-_SPEC = {"source_vocabulary", "target_vocabulary", "vocabulary", "max_length"}
 
 PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
@@ -54,6 +53,8 @@ def check(recipe: Recipe) -> Recipe:
         )
     task_options = _resolve(task, recipe.task.options, f"task {recipe.task.name!r}", "task.options", {"data_dir"})
     model = _check_model(recipe.model, architecture)
+    if recipe.task.data_dir is not None and "data_dir" not in constructor_parameters(task):
+        raise InputError(f"task {recipe.task.name!r} makes its data and reads no folder; leave out --data_dir")
     data_dir = recipe.task.data_dir and str(Path(recipe.task.data_dir).resolve())
     resolved = dataclasses.replace(
         recipe, model=model, task=dataclasses.replace(recipe.task, data_dir=data_dir, options=task_options)
@@ -70,9 +71,15 @@ def settings_of(model: ModelConfig) -> dict[str, Any]:
 
 def _check_model(model: ModelConfig, architecture: type) -> ModelConfig:
     what = f"architecture {model.architecture!r}"
-    settings = _resolve(architecture, settings_of(model), what, "model.options", {"name", "dtype", "trainable"})
+    not_options = {"name", "dtype", "trainable", *architecture.described_by_task}
+    settings = _resolve(architecture, settings_of(model), what, "model.options", not_options)
     if {"width", "num_heads"} <= settings.keys():
         head_dim_of(settings["width"], settings["num_heads"], settings.get("head_dim"))
+    if "norm" in settings:
+        Normalization(settings["norm"])  # refuses a name it does not know
+    for name, value in settings.items():
+        if name.endswith("dropout") and not 0 <= value < 1:
+            raise InputError(f"{_setting('model.options', name)} must be at least 0 and below 1, not {value}")
     if "attention" in settings:
         kind = registry.attention.get(settings["attention"])
         what = f"attention {settings['attention']!r}"
@@ -81,6 +88,10 @@ def _check_model(model: ModelConfig, architecture: type) -> ModelConfig:
             scheme = registry.position.get(settings["position"])
             if scheme.stage in ("rotation", "bias"):
                 _require(kind, {scheme.stage}, what, f"position {settings['position']!r}")
+        cross = settings.get("cross_attention")
+        if cross is not None:
+            by = f"architecture {model.architecture!r} of a cross_attention"
+            _require(registry.attention.get(cross), {"cross", "mask"}, f"attention {cross!r}", by)
         options = settings.get("attention_options") or {}
         settings["attention_options"] = _resolve(kind, options, what, "model.attention_options", _GIVEN_ATTENTION)
     if "position" in settings:
@@ -102,7 +113,7 @@ def _resolve(cls: type, given: dict[str, Any], what: str, path: str, not_options
     parameters = {
         name: parameter
         for name, parameter in constructor_parameters(cls, stop=Configured).items()
-        if name not in not_options | _SPEC or (path == "task.options" and name in _SPEC)
+        if name not in not_options
     }
     hints: dict[str, Any] = {}
     for ancestor in reversed(cls.__mro__):
@@ -112,12 +123,24 @@ def _resolve(cls: type, given: dict[str, Any], what: str, path: str, not_options
         if name not in parameters:
             known = ", ".join(sorted(parameters)) or "none"
             raise InputError(f"{what} has no option {name!r}{near(name, parameters)}; it has: {known}")
-        if not accepts(hints.get(name, Any), value):
+        given = {**given, name: _fitted(value, hints.get(name, Any))}
+        if not accepts(hints.get(name, Any), given[name]):
             raise InputError(f"{_setting(path, name)} must be {type_name(hints[name])}, not {value!r}")
     missing = [n for n, p in parameters.items() if p.default is inspect.Parameter.empty and n not in given]
     if missing:
         raise InputError(f"{what} needs {', '.join(_setting(path, name) for name in missing)}")
     return {name: given.get(name, parameter.default) for name, parameter in parameters.items()}
+
+
+def _fitted(value: Any, hint: Any) -> Any:
+    """What was typed at the command line before its type was known: "none" for None, 2016 for a file name."""
+    if accepts(hint, value):
+        return value
+    if value == "none" and accepts(hint, None):
+        return None
+    if isinstance(value, bool | int | float) and accepts(hint, ""):
+        return str(value).lower()
+    return value
 
 
 def _setting(path: str, name: str) -> str:
@@ -143,7 +166,7 @@ def _check_training(recipe: Recipe, task: type) -> None:
         ("optimizer", schedules.OPTIMIZERS),
         ("precision", PRECISIONS),
         ("backend", (None, *BACKENDS)),
-        ("monitor", (*MONITORS, *task.decoded_metrics)),
+        ("monitor", monitors(task)),
     ):
         value = getattr(train, name)
         if value not in known:
@@ -159,5 +182,6 @@ def _check_training(recipe: Recipe, task: type) -> None:
         raise InputError("train.weight_decay has no effect with adam; use --set train.optimizer=adamw")
 
 
-#: What can be monitored besides the task's metrics on decoded output; True where higher is better.
-MONITORS = {"loss": False, "token_nll": False, "token_accuracy": True}
+def monitors(task: type | Task) -> dict[str, bool]:
+    """What can be monitored when training on a task; True where higher is better."""
+    return {"loss": False, **task.teacher_forced_metrics, **task.decoded_metrics}

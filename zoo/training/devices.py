@@ -28,6 +28,10 @@ def choose_backend(backend: str | None) -> str:
         raise InputError(f"unknown backend {wanted!r}{near(wanted, BACKENDS)}; there are: {', '.join(BACKENDS)}")
     if importlib.util.find_spec(wanted) is None:
         raise InputError(f"the backend {wanted!r} is not installed: pip install 'attention-zoo[{wanted}]'")
+    # With as many threads as cores, an XLA step waits in one of them for work queued behind it, and for whole epochs
+    # a single core is busy; with twice as many, all are. Measured with TensorFlow 2.21 on 2 cores: 600 ms a step
+    # against 320.
+    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(2 * (os.cpu_count() or 1)))
     if "keras" in sys.modules:
         current = sys.modules["keras"].backend.backend()
         if backend not in (None, current):
@@ -36,10 +40,6 @@ def choose_backend(backend: str | None) -> str:
             )
         return current
     os.environ["KERAS_BACKEND"] = wanted
-    # With as many threads as cores, an XLA step waits in one of them for work queued behind it, and for whole epochs
-    # a single core is busy; with twice as many, all are. Measured with TensorFlow 2.21 on 2 cores: 600 ms a step
-    # against 320.
-    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(2 * (os.cpu_count() or 1)))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     return wanted
 
@@ -88,8 +88,9 @@ def _jax_devices() -> Devices:
     names = _CPU if devices[0].platform == "cpu" else _count([device.device_kind for device in devices])
     if len(devices) == 1:
         return Devices(f"{names} (jax)", 1, contextlib.nullcontext(), jit=True)
-    distribution = keras.distribution.DataParallel(devices=keras.distribution.list_devices())
-    return Devices(f"{names} (jax, {len(devices)} replicas)", len(devices), distribution.scope(), jit=True)
+    # For the whole process: Keras asks for it again at every step.
+    keras.distribution.set_distribution(keras.distribution.DataParallel(devices=keras.distribution.list_devices()))
+    return Devices(f"{names} (jax, {len(devices)} replicas)", len(devices), contextlib.nullcontext(), jit=True)
 
 
 def _torch_devices() -> Devices:

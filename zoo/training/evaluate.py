@@ -4,11 +4,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-import keras
-
 from zoo.tasks.base import Batches
 from zoo.training.load import Trained, load
-from zoo.training.losses import SmoothedCrossEntropy, token_metrics
 
 
 def evaluate(
@@ -32,7 +29,7 @@ def evaluate(
     batches = trained.task.batches(split, trained.model.layout, trained.recipe.train.batch_tokens, limit=limit)
     return {
         **trained.task.score(outputs, references, sources),
-        **teacher_forced(trained.model, batches, trained.decoder.jit),
+        **teacher_forced(trained, batches),
         "split": split,
         "examples": len(sources),
         "decoder": "greedy",
@@ -40,12 +37,16 @@ def evaluate(
     }
 
 
-def teacher_forced(model: keras.Model, batches: Batches, jit: bool | str = "auto") -> dict[str, float]:
-    """Perplexity and accuracy per token, given the right tokens before it."""
+def teacher_forced(trained: Trained, batches: Batches) -> dict[str, float]:
+    """The task's metrics with the right output given; of a likelihood per token, the perplexity."""
+    task, model = trained.task, trained.model
     if not model.compiled:
-        model.compile(loss=SmoothedCrossEntropy(), weighted_metrics=token_metrics(), jit_compile=jit)
-    result = model.evaluate(batches.dataset, steps=batches.steps, verbose=0, return_dict=True)
-    return {
-        "teacher_forced_perplexity": math.exp(result["token_nll"]),
-        "teacher_forced_accuracy": result["token_accuracy"],
-    }
+        model.compile(loss=task.loss(0.0), weighted_metrics=task.metrics(), jit_compile=trained.decoder.jit)
+    measured = model.evaluate(batches.dataset, steps=batches.steps, verbose=0, return_dict=True)
+    result = {}
+    for name in task.teacher_forced_metrics:
+        if name == "token_nll":
+            result["teacher_forced_perplexity"] = math.exp(measured[name])
+        else:
+            result[f"teacher_forced_{name.removeprefix('token_')}"] = measured[name]
+    return result

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import keras
+
 from zoo import plugin
 from zoo.architectures.base import Architecture
 from zoo.generation.greedy import GreedyDecoder, decode_all
@@ -11,8 +13,11 @@ from zoo.recipe import Recipe
 from zoo.tasks.base import Task
 from zoo.training import checkpoint
 from zoo.training.build import build_model, build_task
-from zoo.training.devices import find_devices
+from zoo.training.check import check
 from zoo.training.run_directory import RunDirectory
+
+#: What last.npz knows besides, for going on with the run.
+_OF_TRAINING = ("log", "rounds_since_best", "seconds", "finished")
 
 
 @dataclass(frozen=True)
@@ -46,18 +51,18 @@ class Trained:
         if not texts:
             return []
         layout, limit = self.model.layout, self.model.position_limit()
-        tokens = decode_all(
-            self.decoder, lambda batch: self.task.prompts(batch, layout, limit), texts, min(rows, len(texts))
-        )
+        rows = -(-min(rows, len(texts)) // 8) * 8  # few shapes to compile, and a share for each of several devices
+        tokens = decode_all(self.decoder, lambda batch: self.task.prompts(batch, layout, limit), texts, rows)
         return self.task.texts(tokens)
 
 
-def load(directory: str | Path, checkpoint_name: str = "best") -> Trained:
+def load(directory: str | Path, checkpoint_name: str = "best", data_dir: str | None = None) -> Trained:
     """The model of a run directory, with its vocabularies and plugins.
 
     Args:
         directory: of the run.
-        checkpoint_name: "best" or "last".
+        checkpoint_name: "best", or "last" for the weights that training goes on from (not their moving average).
+        data_dir: where the data is now, if it is to be evaluated on and has moved since.
 
     Raises:
         InputError: there is no run, or no checkpoint yet; a plugin is missing.
@@ -67,6 +72,8 @@ def load(directory: str | Path, checkpoint_name: str = "best") -> Trained:
     plugin.load_installed()
     for spec in run.plugin_specs():
         plugin.load(spec)
+    if data_dir is not None:
+        recipe = check(recipe.override({"task.data_dir": data_dir}))
     task = build_task(recipe)
     task.restore(run.path)
     model = build_model(recipe, task)
@@ -76,5 +83,7 @@ def load(directory: str | Path, checkpoint_name: str = "best") -> Trained:
     checkpoint.assign(
         variables, {name: values[name] for name in values if not name.startswith(("random/", "optimizer/"))}
     )
-    decoder = GreedyDecoder(model, jit=find_devices().jit)
-    return Trained(recipe, task, model, decoder, {"file": path.name, **meta})
+    decoder = GreedyDecoder(model, jit=keras.backend.backend() != "torch")
+    return Trained(
+        recipe, task, model, decoder, {"file": path.name, **{key: meta[key] for key in meta if key not in _OF_TRAINING}}
+    )

@@ -10,16 +10,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from zoo import plugin
 from zoo.generation.greedy import GreedyDecoder
 from zoo.recipe import Recipe
 from zoo.tasks.base import Batches
 from zoo.training import checkpoint
 from zoo.training.build import build_model, build_task
 from zoo.training.callbacks import Progress, Rounds
-from zoo.training.check import MONITORS, check
+from zoo.training.check import check, monitors
 from zoo.training.devices import choose_backend, find_devices
 from zoo.training.load import Trained
-from zoo.training.losses import SmoothedCrossEntropy, token_metrics
 from zoo.training.run_directory import RunDirectory
 from zoo.training.schedules import make_optimizer
 
@@ -40,6 +40,8 @@ def train(recipe: Recipe, workdir: str | Path) -> dict[str, Any]:
         InputError: the recipe cannot be trained, or the directory is another recipe's.
     """
     choose_backend(recipe.train.backend)
+    for spec in recipe.plugins:
+        plugin.load(spec)
     recipe = check(recipe)
     settings = recipe.train
     run = RunDirectory(workdir)
@@ -52,8 +54,8 @@ def train(recipe: Recipe, workdir: str | Path) -> dict[str, Any]:
             model = build_model(recipe, task)
             model.compile(
                 optimizer=make_optimizer(settings, recipe.model.width or 1),
-                loss=SmoothedCrossEntropy(settings.label_smoothing),
-                weighted_metrics=token_metrics(),
+                loss=task.loss(settings.label_smoothing),
+                weighted_metrics=task.metrics(),
                 jit_compile=devices.jit if settings.jit is None else settings.jit,
             )
             model.optimizer.build(model.trainable_variables)
@@ -61,7 +63,7 @@ def train(recipe: Recipe, workdir: str | Path) -> dict[str, Any]:
         valid = task.batches("valid", model.layout, buckets=1, **batching)
         decoder = GreedyDecoder(model, jit=devices.jit)
         trained = Trained(recipe, task, model, decoder, {})
-        rounds = Rounds(run, settings, valid, lambda: decode(trained), MONITORS | task.decoded_metrics)
+        rounds = Rounds(run, settings, valid, lambda: decode(trained), monitors(task))
         rounds.set_model(model)
         step = rounds.restore()
         print(f"{run.path}: {recipe.model.architecture}, {model.count_params():,} parameters, on {devices.description}")

@@ -22,6 +22,7 @@ class Position(Configured, keras.layers.Layer):
         head_dim: width of a head.
         max_length: longest sequence the model is built for; only a scheme with a table of that length is limited
             by it.
+        causal: whether no query sees a key after it, for a scheme that has no use for such distances then.
 
     Call arguments:
         query_positions: int (T,), the positions of the queries; they may start at any offset.
@@ -30,8 +31,18 @@ class Position(Configured, keras.layers.Layer):
 
     stage = "none"
 
-    def __init__(self, width: int, num_heads: int, head_dim: int, max_length: int | None = None, **kwargs):
+    def __init__(
+        self,
+        width: int,
+        num_heads: int,
+        head_dim: int,
+        max_length: int | None = None,
+        *,
+        causal: bool = False,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
+        self.causal = causal
         self.width = width
         self.num_heads = num_heads
         self.head_dim = head_dim

@@ -20,7 +20,7 @@ class T5BiasPosition(Position):
         buckets: in all; with ``bidirectional``, half of them for each side.
         max_distance: where the last bucket begins to take everything.
         bidirectional: tell keys before the query from keys after it. Without, all keys after it share the bucket of
-            distance 0, as in a causal decoder.
+            distance 0. None: unless the stack is causal.
 
     Raises:
         InputError: too few buckets.
@@ -41,10 +41,11 @@ class T5BiasPosition(Position):
         *,
         buckets: int = 32,
         max_distance: int = 128,
-        bidirectional: bool = True,
+        bidirectional: bool | None = None,
         **kwargs,
     ):
         super().__init__(width, num_heads, head_dim, max_length, **kwargs)
+        bidirectional = not self.causal if bidirectional is None else bidirectional
         self.side = buckets // 2 if bidirectional else buckets  # buckets of one side
         if self.side < 2 or max_distance <= self.side // 2:
             raise InputError(f"{buckets} buckets can't be spread over {max_distance} positions")

@@ -3,7 +3,14 @@ import numpy as np
 import pytest
 from keras import ops
 
-from zoo.training.losses import SmoothedCrossEntropy, log_normalizer, logit_of, token_accuracy, token_metrics, token_nll
+from zoo.tasks.token_losses import (
+    SmoothedCrossEntropy,
+    log_normalizer,
+    logit_of,
+    token_accuracy,
+    token_metrics,
+    token_nll,
+)
 
 pytestmark = pytest.mark.backends
 

@@ -33,6 +33,10 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         super().__init__(name=name, reduction="mean_with_sample_weight")
         self.label_smoothing = label_smoothing
 
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        loss = super().__call__(y_true, y_pred, sample_weight)
+        return loss if sample_weight is None else loss * share_of_replica(sample_weight)
+
     def call(self, y_true, y_pred):
         loss = log_normalizer(y_pred) - (1.0 - self.label_smoothing) * logit_of(y_true, y_pred)
         if self.label_smoothing:
@@ -41,6 +45,19 @@ class SmoothedCrossEntropy(keras.losses.Loss):
 
     def get_config(self):
         return {"label_smoothing": self.label_smoothing, "name": self.name}
+
+
+def share_of_replica(weights):
+    """The weight of this replica's tokens over the mean of all replicas: tf.distribute averages their means evenly."""
+    if keras.backend.backend() != "tensorflow":
+        return 1.0
+    import tensorflow as tf
+
+    replica = tf.distribute.get_replica_context()
+    if replica is None or replica.num_replicas_in_sync == 1:
+        return 1.0
+    total = tf.reduce_sum(weights)
+    return tf.math.divide_no_nan(total, replica.all_reduce("MEAN", total))
 
 
 @keras.saving.register_keras_serializable("zoo")
@@ -53,7 +70,7 @@ def token_nll(y_true, y_pred):
 def token_accuracy(y_true, y_pred):
     """1 where the right token has the highest logit, given the right tokens before it (teacher-forced).
 
-    By comparing with the maximum, which vectorises, rather than with the argmax, which does not.
+    A tie counts as right. By comparing with the maximum, which vectorises, rather than with the argmax, which does not.
     """
     highest = ops.cast(ops.max(y_pred, axis=-1), "float32")
     return ops.cast(ops.greater_equal(logit_of(y_true, y_pred), highest), "float32")
