@@ -1,4 +1,4 @@
-"""Multi30k, English to German: the published Transformer-Tiny, in about an hour on 2 CPU cores.
+"""Multi30k, English to German: the published Transformer-Tiny, sized to take about an hour on 2 CPU cores.
 
     zoo train --recipe=multi30k
     zoo evaluate --workdir=runs/multi30k

@@ -5,7 +5,8 @@
 
 Trained on 12,000 numbers of up to six digits, tested on 2,000 others of every magnitude. The pairs are made by rule,
 so a small model gets all but a few right; what it has to learn is the crossing, as in "twenty-three" and
-"dreiundzwanzig".
+"dreiundzwanzig". Measured: 99.75 % exact match after 50 s of training on 2 CPU cores, and 25 s of compiling; the one
+number of a single digit that is held out, "two", comes out as "zweitausend".
 
 Reference:
     Vaswani et al., 2017, "Attention Is All You Need", for the model.

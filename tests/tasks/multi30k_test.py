@@ -91,7 +91,7 @@ def test_what_is_not_gzipped_is_refused(served, server, cache):
 
 def test_not_there(server, cache):
     _, url, _ = server
-    with pytest.raises(InputError, match=r"cannot be downloaded \(.*404.*put a copy of it at .*a\.gz"):
+    with pytest.raises(InputError, match=r"cannot be read \(.*404.*put a copy of it at .*a\.gz"):
         fetch(f"{url}/a.gz", sha256(b""), cache / "a.gz")
 
 
@@ -110,7 +110,7 @@ def test_cut_off(cache):
 
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
-        with pytest.raises(InputError, match="cannot be downloaded"):
+        with pytest.raises(InputError, match="cannot be read"):
             fetch(f"http://127.0.0.1:{running.server_port}/a", sha256(b"half"), cache / "a")
         running.shutdown()
     assert not left(cache)
@@ -125,11 +125,16 @@ def test_no_network(cache, monkeypatch):
 
 
 def test_a_copy_put_there_by_hand_needs_no_network(cache, monkeypatch):
+    texts = {"train.en.gz": b"a dog\n", "train.de.gz": b"ein Hund\n"}
     monkeypatch.setattr(multi30k, "_SOURCE", "http://127.0.0.1:9")
+    monkeypatch.setattr(multi30k, "_FILES", {"commit/raw": {name: sha256(text) for name, text in texts.items()}})
     (cache / "multi30k").mkdir(parents=True)
-    for language, text in (("en", b"a dog\n"), ("de", b"ein Hund\n")):
-        (cache / "multi30k" / f"train.{language}.gz").write_bytes(gzip.compress(text))
+    for name, text in texts.items():
+        (cache / "multi30k" / name).write_bytes(gzip.compress(text))
     assert Translation(corpus="multi30k").pairs("train") == (["a dog"], ["ein Hund"])
+    (cache / "multi30k" / "train.de.gz").write_bytes(gzip.compress(b"zwei Hunde\n"))
+    with pytest.raises(InputError, match=r"train\.de\.gz has the checksum .*not the file that was expected"):
+        Translation(corpus="multi30k").pairs("train")
 
 
 def test_only_the_files_of_a_split_are_downloaded(server, cache, monkeypatch):

@@ -56,7 +56,7 @@ def test_teacher_forced_metrics_are_those_of_the_logits(trained):
         tokens += weights.sum()
     sources, _ = trained.task.pairs("test")
     assert tokens == sum(len(trained.task.target.encode(text)) + 1 for text in sources)
-    result = teacher_forced(trained.model, batches)
+    result = teacher_forced(trained, batches)
     assert result["teacher_forced_perplexity"] == pytest.approx(np.exp(nll / tokens), rel=1e-5)
     assert result["teacher_forced_accuracy"] == pytest.approx(right / tokens, rel=1e-5)
 
