@@ -10,7 +10,7 @@ import pytest
 from zoo import recipe as recipes
 from zoo.training.devices import choose_backend
 
-choose_backend(None)  # as the command line does, before Keras is imported
+BACKEND = choose_backend(None)  # as the command line does, before Keras is imported
 
 TINY = {
     "model.width": 16,
@@ -29,7 +29,7 @@ TINY = {
     "train.validate_every": 2,
     "train.batch_tokens": 128,
     "train.samples": 0,
-    "train.jit": None if os.environ["KERAS_BACKEND"] == "jax" else False,  # compiling takes longer than so few steps
+    "train.jit": None if BACKEND == "jax" else False,  # compiling takes longer than so few steps
 }
 
 
