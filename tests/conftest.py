@@ -1,10 +1,13 @@
 """What tests of several parts share. Keras is imported inside the fixtures: some tests check that it is not loaded."""
 
+import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # as the command line does, before TensorFlow is imported
 
 
 @pytest.fixture

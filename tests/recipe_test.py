@@ -261,7 +261,7 @@ def test_flatten_has_every_setting_and_option():
         ("task.options.symbols=3", "task.options.symbols", 3),
         ("task.options.x='3'", "task.options.x", "3"),
         ("task.options.x=true", "task.options.x", True),
-        ("task.options.x=none", "task.options.x", None),
+        ("task.options.x=none", "task.options.x", "none"),
         ("task.options.x=[1, 2]", "task.options.x", [1, 2]),
         ("task.options.x=", "task.options.x", ""),
         ("search={'model.depth': (1, 2)}", "search", {"model.depth": (1, 2)}),

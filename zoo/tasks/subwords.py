@@ -122,9 +122,9 @@ def _tokenizer(model: bytes):
     import tensorflow_text  # slow to import
 
     with tf.init_scope():  # not inside the graph of a data pipeline that may be tracing
-        try:
-            _TOKENIZERS[model].tokenize([""])
-        except (KeyError, tf.errors.NotFoundError):
-            with quiet():
+        with quiet():
+            try:
+                _TOKENIZERS[model].tokenize([""])
+            except (KeyError, tf.errors.NotFoundError):
                 _TOKENIZERS[model] = tensorflow_text.SentencepieceTokenizer(model=model)
         return _TOKENIZERS[model]

@@ -32,6 +32,7 @@ def choose_backend(backend: str | None) -> str:
     # a single core is busy; with twice as many, all are. Measured with TensorFlow 2.21 on 2 cores: 600 ms a step
     # against 320.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(2 * (os.cpu_count() or 1)))
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if "keras" in sys.modules:
         current = sys.modules["keras"].backend.backend()
         if backend not in (None, current):
@@ -40,7 +41,6 @@ def choose_backend(backend: str | None) -> str:
             )
         return current
     os.environ["KERAS_BACKEND"] = wanted
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     return wanted
 
 
