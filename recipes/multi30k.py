@@ -5,7 +5,8 @@
 
 Lower-cased, tokenised text and 10,000 joint subwords, as published; BLEU is then of tokenised text and not to be
 compared with cased sacreBLEU. Without --data_dir the 12 MB of text are downloaded; a folder that has
-train.lc.norm.tok.en and the rest is used with --data_dir.
+train.lc.norm.tok.en and the rest is used with --data_dir. No full run is measured yet: at step 3,250 the greedy
+output has 12.6 BLEU on test 2016.
 
 Reference:
     Wu et al., 2021, "Good for Misconceived Reasons: An Empirical Revisiting on the Need for Visual Context in
