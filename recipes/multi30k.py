@@ -29,18 +29,16 @@ def get_recipe() -> Recipe:
                 "vocabulary": 10000,
             },
         ),
-        model=ModelConfig(
-            depth=4, width=128, num_heads=4, feed_forward=256, dropout=0.3, options={"norm_first": False}
-        ),
+        model=ModelConfig(depth=4, width=128, num_heads=4, feed_forward=256, dropout=0.3),
         train=TrainConfig(
             steps=6000,
             batch_tokens=4096,
             buckets=4,
-            learning_rate=5e-3,
-            schedule="noam",
-            warmup_steps=2000,
+            learning_rate=3e-3,
+            schedule="cosine",
+            warmup_steps=400,
             label_smoothing=0.1,
-            ema=0.999,  # in place of the published average of the last 10 checkpoints
+            ema=0.995,  # in place of the published average of the last 10 checkpoints
             validate_every=250,
             patience=10,
             samples=2,

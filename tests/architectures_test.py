@@ -275,7 +275,7 @@ def kinds(registered):
     class AttendOnly(Attention):
         """Weights fall with the squared distance of query and key."""
 
-        def attend(self, q, k, v, *, mask, bias, with_scores, training):
+        def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
             squares = ops.sum(ops.square(q), -1)[:, :, None] + ops.sum(ops.square(k), -1)[:, None]  # (B, T, S, N)
             logits = ops.einsum("btnh,bsnh->bnts", q, k) - ops.transpose(squares, (0, 3, 1, 2)) / 2
             scores = masked_softmax(logits, mask, bias)

@@ -34,7 +34,7 @@ class Sharp(Attention):
         super().__init__(num_heads, head_dim, **kwargs)
         self.sharpness = sharpness
 
-    def attend(self, q, k, v, *, mask, bias, with_scores, training):
+    def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
         scores = masked_softmax(self.sharpness * ops.einsum("btnh,bsnh->bnts", q, k), mask, bias)
         return ops.einsum("bnts,bsnh->btnh", scores, v), scores if with_scores else None
 '''

@@ -191,6 +191,7 @@ def test_heads_must_be_positive(heads):
 
 
 def test_dropout_is_of_the_weights_in_training_only(rng):
+    keras.utils.set_random_seed(1)
     layer, plain = make(dropout=0.5), make()
     x = rng.normal(size=(2, 6, WIDTH)).astype("float32")
     expected, weights = plain(x, return_attention_scores=True)
@@ -318,7 +319,7 @@ def test_a_kind_writes_only_attend(rng):
     class Mean(Attention):
         """The mean of the values that a query may see."""
 
-        def attend(self, q, k, v, *, mask, bias, with_scores, training):
+        def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
             logits = ops.zeros((ops.shape(q)[0], self.num_heads, ops.shape(q)[1], ops.shape(k)[1]))
             scores = masked_softmax(logits, mask, bias)
             return ops.einsum("bnts,bsnh->btnh", scores, v), scores if with_scores else None

@@ -32,7 +32,7 @@ def sinusoids(positions, width, base):
 @pytest.mark.parametrize("width", [2, 6, 64, 512])
 def test_sinusoids_are_the_published_ones(width, offset, base):
     positions = offset + np.arange(12)
-    layer = SinusoidalPosition(width, 1, width, base=base)
+    layer = SinusoidalPosition(width=width, num_heads=1, head_dim=width, base=base)
     found = array(layer(ops.convert_to_tensor(positions, "int32")))
     assert found.shape == (12, width)
     # An angle in float32 is known to this, which far positions show; the first ones are good to 1e-6.
@@ -41,18 +41,18 @@ def test_sinusoids_are_the_published_ones(width, offset, base):
 
 
 def test_sinusoids_have_no_limit():
-    assert SinusoidalPosition(8, 1, 8, max_length=4).limit is None
-    assert SinusoidalPosition(8, 1, 8, max_length=4)(ops.arange(9)).shape == (9, 8)
+    assert SinusoidalPosition(width=8, num_heads=1, head_dim=8, max_length=4).limit is None
+    assert SinusoidalPosition(width=8, num_heads=1, head_dim=8, max_length=4)(ops.arange(9)).shape == (9, 8)
 
 
 def test_sinusoids_need_an_even_width():
     with pytest.raises(InputError, match="even width, not 7"):
-        SinusoidalPosition(7, 1, 7)
+        SinusoidalPosition(width=7, num_heads=1, head_dim=7)
 
 
 @pytest.mark.parametrize("offset", [0, 3, 5])
 def test_learned_positions_are_rows_of_the_table(rng, offset):
-    layer = LearnedPosition(6, 2, 3, max_length=8)
+    layer = LearnedPosition(width=6, num_heads=2, head_dim=3, max_length=8)
     layer.build((None,))
     table = rng.normal(size=(8, 6)).astype("float32")
     layer.table.assign(table)
@@ -62,14 +62,14 @@ def test_learned_positions_are_rows_of_the_table(rng, offset):
 
 
 def test_learned_positions_end():
-    layer = LearnedPosition(6, 2, 3, max_length=8)
+    layer = LearnedPosition(width=6, num_heads=2, head_dim=3, max_length=8)
     assert layer(ops.arange(8)).shape == (8, 6)
     with pytest.raises(InputError, match="9 positions are asked for and 8 were learned"):
         layer(ops.arange(9))
 
 
 def test_a_cache_for_more_positions_than_were_learned_is_refused():
-    layer = LearnedPosition(6, 2, 3, max_length=8)
+    layer = LearnedPosition(width=6, num_heads=2, head_dim=3, max_length=8)
     assert layer(ops.arange(1) + 7, ops.arange(8)).shape == (1, 6)
     with pytest.raises(InputError, match="9 positions are asked for and 8 were learned"):
         layer(ops.arange(1), ops.arange(9))
@@ -77,18 +77,18 @@ def test_a_cache_for_more_positions_than_were_learned_is_refused():
 
 def test_learned_positions_need_their_number():
     with pytest.raises(InputError, match="max_length"):
-        LearnedPosition(6, 2, 3)
+        LearnedPosition(width=6, num_heads=2, head_dim=3)
 
 
 def test_learned_positions_are_trained():
-    layer = LearnedPosition(6, 2, 3, max_length=8)
+    layer = LearnedPosition(width=6, num_heads=2, head_dim=3, max_length=8)
     layer(ops.arange(3))
     assert [tuple(weight.shape) for weight in layer.trainable_weights] == [(8, 6)]
 
 
 def test_no_position_gives_nothing():
-    assert NoPosition(6, 2, 3)(ops.arange(3)) is None
-    assert NoPosition(6, 2, 3).limit is None
+    assert NoPosition(width=6, num_heads=2, head_dim=3)(ops.arange(3)) is None
+    assert NoPosition(width=6, num_heads=2, head_dim=3).limit is None
 
 
 @pytest.mark.parametrize("name", registry.position.names())
@@ -99,7 +99,7 @@ def test_a_scheme_has_a_stage(name):
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize("cls", [SinusoidalPosition, LearnedPosition])
 def test_dtype_policy(cls, policy):
-    layer = cls(8, 2, 4, max_length=300, dtype=policy)
+    layer = cls(width=8, num_heads=2, head_dim=4, max_length=300, dtype=policy)
     found = layer(ops.arange(300))  # bfloat16 has no number for most positions above 256
     assert keras.backend.standardize_dtype(found.dtype) == layer.compute_dtype
     assert all(weight.dtype == "float32" for weight in layer.weights)
@@ -113,4 +113,4 @@ def test_a_scheme_that_writes_nothing_says_so():
         pass
 
     with pytest.raises(NotImplementedError, match="Empty must define call"):
-        Empty(8, 2, 4)(ops.arange(3))
+        Empty(width=8, num_heads=2, head_dim=4)(ops.arange(3))

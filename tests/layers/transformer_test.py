@@ -223,7 +223,7 @@ SCHEMES = ["none", "sinusoidal", "learned", "test_distance", "test_turn"]
 def test_stack_is_its_blocks_in_a_row(rng, norm, norm_first):
     stack = randomized(Stack(3, {**SIZES, "norm": norm, "norm_first": norm_first}))
     x = rng.normal(size=(2, 5, 8)).astype("float32")
-    expected = x + array(SinusoidalPosition(8, 2, 4)(ops.arange(5)))
+    expected = x + array(SinusoidalPosition(width=8, num_heads=2, head_dim=4)(ops.arange(5)))
     for block in stack.blocks:
         expected = block_reference(block, expected)
     if norm_first:
@@ -237,8 +237,8 @@ def test_stack_is_its_blocks_in_a_row(rng, norm, norm_first):
 def test_a_stage_reaches_the_attention(rng, schemes):
     x = rng.normal(size=(2, 5, 8)).astype("float32")
     positions = ops.arange(5)
-    bias = Distance(8, 2, 4)(positions)
-    turned = Turn(8, 2, 4)(positions)
+    bias = Distance(width=8, num_heads=2, head_dim=4)(positions)
+    turned = Turn(width=8, num_heads=2, head_dim=4)(positions)
     for name, settings in (("none", {}), ("test_distance", {"bias": bias}), ("test_turn", {"rotation": turned})):
         stack = randomized(Stack(1, {**SIZES, "norm": "none"}, position=name))
         np.testing.assert_allclose(array(stack(x)), array(stack.blocks[0](x, **settings)), atol=1e-5)

@@ -262,7 +262,7 @@ class Stack(Configured, keras.layers.Layer):
         cache_index=None,
         training=None,
     ):
-        x, positions = self._with_positions(x, cache, cache_index)
+        x, positions = self._with_positions(x, cache, cache_index, training)
         x = self.dropout_layer(x, training=training)
         attention_mask = None
         if padding_mask is not None and not self.blocks[0].causal:
@@ -287,26 +287,27 @@ class Stack(Configured, keras.layers.Layer):
             x = self.norm(x, padding_mask=padding_mask, training=training)
         return x if cache is None else (x, {**cache, "blocks": caches})
 
-    def _with_positions(self, x, cache, cache_index):
-        """Adds an embedded scheme to ``x``; hands a rotation or a bias to the blocks by name."""
-        query_positions = ops.arange(ops.shape(x)[1], dtype="int32")
-        key_positions = query_positions
-        if cache is not None:
-            query_positions = query_positions + ops.cast(cache_index, "int32")
-            key_positions = cache["positions"][0]
+    def _with_positions(self, x, cache, cache_index, training):
+        """Gives an embedded scheme to ``x``; hands a rotation or a bias to the blocks by name."""
+        places = ops.arange(ops.shape(x)[1], dtype="int32")
+        if cache is None:
+            query_positions = key_positions = self.position.place(places, training=training)
+        else:
+            query_positions = self.position.place(places + ops.cast(cache_index, "int32"))
+            key_positions = self.position.place(cache["places"][0])
         stage = self.position.stage
         if stage == "none":
             return x, {}
         encoded = self.position(query_positions, key_positions)
         if stage == "embedding":
-            return x + encoded, {}
+            return self.position.combine(x, encoded), {}
         return x, {stage: encoded}
 
     def init_cache(self, batch_size, max_length: int, memory=None) -> dict:
         """Caches of all blocks; ``memory`` (B, S, D) is projected once."""
-        positions = ops.expand_dims(ops.arange(max_length, dtype="int32"), 0)
+        places = ops.expand_dims(ops.arange(max_length, dtype="int32"), 0)
         return {
-            "positions": ops.broadcast_to(positions, (batch_size, max_length)),  # batch first, as everything cached
+            "places": ops.broadcast_to(places, (batch_size, max_length)),  # batch first, as everything cached
             "blocks": [block.init_cache(batch_size, max_length, memory) for block in self.blocks],
         }
 

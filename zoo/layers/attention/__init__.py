@@ -5,6 +5,15 @@ from zoo import registry
 __getattr__ = registry.attention.declare(
     __name__,
     {
+        "dot_product": "DotProductAttention",
         "multi_head": "MultiHeadAttention",
+        "grouped_query": "GroupedQueryAttention",
+        "relative": "RelativeAttention",
+        "local": "LocalAttention",
+        "local_2d": "Local2DAttention",
+        "dilated": "DilatedAttention",
+        "memory_compressed": "MemoryCompressedAttention",
+        "additive": "AdditiveAttention",
+        "luong": "LuongAttention",
     },
 )

@@ -142,27 +142,28 @@ class Attention(Configured, keras.layers.Layer):
             }
             k, v = cache["key"], cache["value"]
 
-        mask = self._mask(attention_mask, ops.shape(q)[1], ops.shape(k)[1], cache_index)
+        mask = self.visible(attention_mask, ops.shape(q)[1], ops.shape(k)[1], cache_index)
         context, scores = self.attend(
-            q, k, v, mask=mask, bias=bias, with_scores=return_attention_scores, training=training
+            q, k, v, mask=mask, bias=bias, offset=cache_index, with_scores=return_attention_scores, training=training
         )
         out = self.output_dense(self._merge(context))
         if attention_mask is not None:  # a row may have nothing to attend to
-            sees_any = ops.any(mask, axis=-1)  # (B, 1, T)
-            out = out * ops.cast(ops.transpose(sees_any, (0, 2, 1)), out.dtype)
+            sees_any = self.sees_any(mask, ops.shape(q)[1], ops.shape(k)[1], cache_index)  # (B, T)
+            out = out * ops.cast(ops.expand_dims(sees_any, -1), out.dtype)
             if scores is not None:
-                scores = scores * ops.cast(ops.expand_dims(sees_any, -1), scores.dtype)
+                scores = scores * ops.cast(ops.expand_dims(ops.expand_dims(sees_any, 1), -1), scores.dtype)
         if cache is not None:
             return out, cache
         return (out, scores) if return_attention_scores else out
 
-    def attend(self, q, k, v, *, mask, bias, with_scores, training):
+    def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
         """Weighs the values: the part that makes a kind.
 
         Args:
             q: (B, T, N, H). k, v: (B, S, M, H).
-            mask: bool (B or 1, 1, T or 1, S), or None when every query sees every key.
+            mask: from :meth:`visible`: bool (B or 1, 1, T or 1, S), or None when every query sees every key.
             bias: (B or 1, N, T, S) or None.
+            offset: the place of the first query in the cache, a scalar; None when the queries are not read from one.
             with_scores: whether the weights are wanted.
             training: whether dropout is on.
 
@@ -170,6 +171,22 @@ class Attention(Configured, keras.layers.Layer):
             The context (B, T, N, H), and the weights (B, N, T, S) or None.
         """
         raise NotImplementedError(f"{type(self).__name__} must define attend, or override call")
+
+    def visible(self, attention_mask, num_queries, num_keys, offset):
+        """What may be seen, as bool (B or 1, 1, T or 1, S), or None for everything: padding and causality.
+
+        A kind that never builds a square keeps to the padding here, and sees to the rest in :meth:`attend`.
+        """
+        if attention_mask is not None:
+            attention_mask = ops.expand_dims(ops.cast(attention_mask, "bool"), 1)
+        causal = None
+        if self.causal:
+            causal = ops.expand_dims(masks.causal_mask(num_queries, num_keys, 0 if offset is None else offset), 1)
+        return masks.combine(attention_mask, causal)
+
+    def sees_any(self, mask, num_queries, num_keys, offset):
+        """Whether each query has something to attend to, (B or 1, T or 1), given what :meth:`visible` gave."""
+        return ops.any(ops.squeeze(mask, 1), axis=-1)
 
     def init_cache(self, batch_size, max_length: int) -> dict:
         """An empty cache for decoding up to ``max_length`` positions; batch is the first axis of every tensor."""
@@ -197,16 +214,6 @@ class Attention(Configured, keras.layers.Layer):
 
     def _merge(self, x):
         return ops.reshape(x, (-1, ops.shape(x)[1], self.num_heads * self.head_dim))  # (B, T, N, H) -> (B, T, N * H)
-
-    def _mask(self, attention_mask, num_queries, num_keys, cache_index):
-        """The padding mask and the causal one as (B or 1, 1, T or 1, S), or None."""
-        if attention_mask is not None:
-            attention_mask = ops.expand_dims(ops.cast(attention_mask, "bool"), 1)
-        causal = None
-        if self.causal:
-            offset = 0 if cache_index is None else cache_index
-            causal = ops.expand_dims(masks.causal_mask(num_queries, num_keys, offset), 1)
-        return masks.combine(attention_mask, causal)
 
 
 def rotate(x, rotation):

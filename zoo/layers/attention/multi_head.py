@@ -19,7 +19,7 @@ class MultiHeadAttention(Attention):
         Vaswani et al., 2017, "Attention Is All You Need", section 3.2.2.
     """
 
-    def attend(self, q, k, v, *, mask, bias, with_scores, training):
+    def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
         logits = ops.einsum("btnh,bsnh->bnts", q * self.head_dim**-0.5, k)  # scaled before: q is smaller
         scores = masked_softmax(logits, mask, bias)
         context = ops.einsum("bnts,bsnh->btnh", self.dropout_layer(scores, training=training), v)

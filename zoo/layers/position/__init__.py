@@ -8,6 +8,7 @@ __getattr__ = registry.position.declare(
         "none": "NoPosition",
         "learned": "LearnedPosition",
         "sinusoidal": "SinusoidalPosition",
+        "axial_2d": "Axial2DPosition",
         "rotary": "RotaryPosition",
         "alibi": "AlibiPosition",
         "relative_bias": "RelativeBiasPosition",

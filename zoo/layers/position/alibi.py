@@ -3,11 +3,11 @@
 from keras import ops
 
 from zoo import registry
-from zoo.layers.position.base import Position
+from zoo.layers.position.base import PlacedPosition
 
 
 @registry.position.register("alibi")
-class AlibiPosition(Position):
+class AlibiPosition(PlacedPosition):
     """A penalty on the logits that grows linearly with the distance, at a rate of its own for each head.
 
     Head i of N, counted from 1, subtracts 2^(-8i/N) for each position between query and key, on either side.

@@ -1,7 +1,9 @@
 """What every positional scheme shares."""
 
 import keras
+from keras import ops
 
+from zoo.errors import InputError
 from zoo.layers.configured import Configured
 
 
@@ -33,11 +35,11 @@ class Position(Configured, keras.layers.Layer):
 
     def __init__(
         self,
+        *,
         width: int,
         num_heads: int,
         head_dim: int,
         max_length: int | None = None,
-        *,
         causal: bool = False,
         **kwargs,
     ):
@@ -50,8 +52,51 @@ class Position(Configured, keras.layers.Layer):
 
     @property
     def limit(self) -> int | None:
-        """The number of positions there are, or None when there is no limit."""
+        """The longest sequence there are positions for, or None when there is no limit."""
         return None
+
+    def place(self, indices, training=None):
+        """The positions of the tokens that are at these places of their sequence, both int (T,)."""
+        return indices
+
+    def combine(self, x, encoded):
+        """Embedded tokens (B, T, width) with what an "embedding" scheme gave for them."""
+        return x + encoded
 
     def call(self, query_positions, key_positions=None):
         raise NotImplementedError(f"{type(self).__name__} must define call")
+
+
+class PlacedPosition(Position):
+    """Base of the schemes that know positions, and so can be trained on more of them than a sequence has.
+
+    Args:
+        randomized: in training, tokens stand at a random sample, in order, of the positions below this: longer
+            sequences then hold no position that was never seen. None: at 0, 1, 2, ...
+        spacing: from one token to the next outside of training. Ruoss et al. draw a sample there too; a fixed
+            distance lets a sequence be decoded step by step.
+
+    Raises:
+        InputError: fewer positions to draw from than the longest sequence has.
+
+    Reference:
+        Ruoss et al., 2023, "Randomized Positional Encodings Boost Length Generalization of Transformers".
+    """
+
+    def __init__(self, *, randomized: int | None = None, spacing: int = 1, **sizes):
+        super().__init__(**sizes)
+        if spacing < 1:
+            raise InputError(f"spacing must be at least 1, not {spacing}")
+        if randomized is not None and randomized < max(self.max_length or 1, 1):
+            raise InputError(
+                f"randomized must be at least the longest sequence, {self.max_length or 1}, not {randomized}"
+            )
+        self.randomized = randomized
+        self.spacing = spacing
+        self.seed_generator = None if randomized is None else keras.random.SeedGenerator()
+
+    def place(self, indices, training=None):
+        if training and self.randomized is not None:
+            order = ops.argsort(keras.random.uniform((self.randomized,), seed=self.seed_generator))
+            return ops.sort(ops.cast(order[: ops.shape(indices)[0]], "int32"))
+        return indices * self.spacing

@@ -4,11 +4,11 @@ from keras import ops
 
 from zoo import registry
 from zoo.errors import InputError
-from zoo.layers.position.base import Position
+from zoo.layers.position.base import PlacedPosition
 
 
 @registry.position.register("relative_bias")
-class RelativeBiasPosition(Position):
+class RelativeBiasPosition(PlacedPosition):
     """A learned bias on the logits for each distance and head; all distances beyond the farthest share one.
 
     Args:
@@ -26,15 +26,11 @@ class RelativeBiasPosition(Position):
 
     def __init__(
         self,
-        width: int,
-        num_heads: int,
-        head_dim: int,
-        max_length: int | None = None,
         *,
         max_distance: int = 64,
-        **kwargs,
+        **sizes,
     ):
-        super().__init__(width, num_heads, head_dim, max_length, **kwargs)
+        super().__init__(**sizes)
         if max_distance < 1:
             raise InputError(f"max_distance must be at least 1, not {max_distance}")
         self.max_distance = max_distance

@@ -6,11 +6,11 @@ from keras import ops
 
 from zoo import registry
 from zoo.errors import InputError
-from zoo.layers.position.base import Position
+from zoo.layers.position.base import PlacedPosition
 
 
 @registry.position.register("rotary")
-class RotaryPosition(Position):
+class RotaryPosition(PlacedPosition):
     """Queries and keys turned by their position, so that their product depends on the distance alone.
 
     The pair of features (i, i + H/2) turns by p / base^(2i/H) at position p.
@@ -29,17 +29,15 @@ class RotaryPosition(Position):
 
     def __init__(
         self,
-        width: int,
-        num_heads: int,
-        head_dim: int,
-        max_length: int | None = None,
         *,
         base: float = 10000.0,
-        **kwargs,
+        **sizes,
     ):
-        super().__init__(width, num_heads, head_dim, max_length, **kwargs)
-        if head_dim % 2:
-            raise InputError(f"rotary positions need heads of an even width, not {head_dim}; change num_heads or width")
+        super().__init__(**sizes)
+        if self.head_dim % 2:
+            raise InputError(
+                f"rotary positions need heads of an even width, not {self.head_dim}; change num_heads or width"
+            )
         self.base = base
 
     def build(self, query_positions_shape=None, key_positions_shape=None):

@@ -6,11 +6,11 @@ from keras import ops
 
 from zoo import registry
 from zoo.errors import InputError
-from zoo.layers.position.base import Position
+from zoo.layers.position.base import PlacedPosition
 
 
 @registry.position.register("t5_bias")
-class T5BiasPosition(Position):
+class T5BiasPosition(PlacedPosition):
     """A learned bias on the logits for each bucket of distances and each head; the farther, the wider the bucket.
 
     Half of a side's buckets hold one distance each; the others grow geometrically up to ``max_distance``, and the
@@ -34,17 +34,13 @@ class T5BiasPosition(Position):
 
     def __init__(
         self,
-        width: int,
-        num_heads: int,
-        head_dim: int,
-        max_length: int | None = None,
         *,
         buckets: int = 32,
         max_distance: int = 128,
         bidirectional: bool | None = None,
-        **kwargs,
+        **sizes,
     ):
-        super().__init__(width, num_heads, head_dim, max_length, **kwargs)
+        super().__init__(**sizes)
         bidirectional = not self.causal if bidirectional is None else bidirectional
         self.side = buckets // 2 if bidirectional else buckets  # buckets of one side
         if self.side < 2 or max_distance <= self.side // 2:

@@ -1,0 +1,69 @@
+"""What the kinds share whose windows are looked up: any blocks of queries, each with any keys."""
+
+import numpy as np
+from keras import ops
+
+from zoo.layers.attention.base import masked_softmax
+from zoo.layers.attention.windowed import WindowedAttention
+
+
+class GatheredAttention(WindowedAttention):
+    """Base of the kinds that look up the queries and the keys of each block, at a cost of their number.
+
+    A kind says in :meth:`blocks` which they are. The length must be known when the step is compiled; else the
+    square is computed, with the same result.
+    """
+
+    def blocks(self, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of the queries (C, Q) and of the keys (C, K) of each block; -1 where there is none.
+
+        Every position below ``length`` is a query of one block, and all keys in its window are keys of that block.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define blocks")
+
+    def has_blocks(self, length) -> bool:
+        return isinstance(length, int)
+
+    def attend_in_blocks(self, q, k, v, *, mask, bias, training):
+        queries, keys = self.blocks(ops.shape(q)[1])
+        q, k, v = _look_up(q * self.head_dim**-0.5, queries), _look_up(k, keys), _look_up(v, keys)
+        logits = ops.einsum("bcqnh,bcknh->bcnqk", q, k)
+        bias = None if bias is None else ops.transpose(_look_up_pairs(bias, queries, keys), (0, 2, 1, 3, 4))
+        scores = masked_softmax(logits, ops.expand_dims(self._mask(mask, queries, keys), 2), bias)
+        context = ops.einsum("bcnqk,bcknh->bcqnh", self.dropout_layer(scores, training=training), v)
+        context = ops.reshape(context, (-1, queries.size, self.num_heads, self.head_dim))
+        return ops.take(context, _places(queries), axis=1)
+
+    def any_in_blocks(self, mask, length):
+        queries, keys = self.blocks(length)
+        seen = ops.any(self._mask(mask, queries, keys), axis=-1)  # (B, C, Q)
+        return ops.take(ops.reshape(seen, (-1, queries.size)), _places(queries), axis=1)
+
+    def _mask(self, mask, queries, keys):
+        """(B or 1, C, Q, K)."""
+        seen = self.seen(ops.convert_to_tensor(queries[:, :, None]), ops.convert_to_tensor(keys[:, None, :]))
+        seen = ops.expand_dims(ops.logical_and(seen, keys[:, None, :] >= 0), 0)
+        if mask is None:
+            return seen
+        if mask.shape[2] == 1:
+            of_keys = _look_up(ops.squeeze(mask, (1, 2)), keys)  # (B, C, K)
+            return ops.logical_and(seen, ops.expand_dims(of_keys, 2))
+        return ops.logical_and(seen, _look_up_pairs(mask, queries, keys)[:, 0])
+
+
+def _look_up(x, positions: np.ndarray):
+    """(B, T, ...) -> (B, C, Q, ...); anything where there is no position."""
+    return ops.take(x, np.maximum(positions, 0), axis=1)
+
+
+def _look_up_pairs(x, queries: np.ndarray, keys: np.ndarray):
+    """(B, N, T, T) -> (B, N, C, Q, K)."""
+    length = ops.shape(x)[3]
+    pairs = np.maximum(queries, 0)[:, :, None] * length + np.maximum(keys, 0)[:, None, :]
+    return ops.take(ops.reshape(x, (-1, ops.shape(x)[1], length * length)), pairs, axis=2)
+
+
+def _places(queries: np.ndarray) -> np.ndarray:
+    """Where each position is among the queries of all blocks."""
+    flat = queries.reshape(-1)
+    return np.argsort(np.where(flat < 0, flat.size, flat), kind="stable")[: (flat >= 0).sum()].astype("int32")
