@@ -5,8 +5,12 @@
 
 Lower-cased, tokenised text and 10,000 joint subwords, as published; BLEU is then of tokenised text and not to be
 compared with cased sacreBLEU. Without --data_dir the 12 MB of text are downloaded; a folder that has
-train.lc.norm.tok.en and the rest is used with --data_dir. No full run is measured yet: at step 3,250 the greedy
-output has 12.6 BLEU on test 2016.
+train.lc.norm.tok.en and the rest is used with --data_dir. Measured on test 2016, seed 1: 39.18 BLEU greedy and 40.23
+with --beam=5 --length_penalty=1, after 1 h 4 min on 2 CPU cores that tests shared.
+
+The sizes, dropout, label smoothing and batch are the published ones. Blocks are pre-norm, and the schedule is a short
+warm-up and a cosine: post-norm with the published schedule (a peak of 0.005 after 2,000 steps) had 12.6 BLEU after
+3,250 steps, where this one is near its end.
 
 Reference:
     Wu et al., 2021, "Good for Misconceived Reasons: An Empirical Revisiting on the Need for Visual Context in

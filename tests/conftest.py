@@ -27,7 +27,7 @@ def registered():
 
     yield register
     for registry, name in added:
-        del registry._classes[name]
+        registry.unregister(name)
 
 
 @pytest.fixture

@@ -27,10 +27,14 @@ ALLOWED = {
     "architectures": {"layers", "registry", "errors"},
     "generation": {"architectures", "layers", "registry", "tokens", "errors"},
     "training": {"generation", "architectures", "layers", "tasks", "plugin", "recipe", "registry", "errors"},
-    "cli": {
-        *("training", "generation", "architectures", "layers", "tasks"),
+    "testing": {"architectures", "layers", "registry", "errors"},
+    "bench": {"training", "layers", "plugin", "recipe", "registry", "errors"},
+    "inspect": {"training", "architectures", "layers", "tokens", "errors"},
+    "commands": {
+        *("bench", "inspect", "testing", "training", "generation", "architectures", "layers", "tasks"),
         *("plugin", "recipe", "registry", "tokens", "quiet", "errors"),
     },
+    "cli": {"commands", "errors"},
 }
 
 BACKENDS = {"tensorflow", "tensorflow_text", "jax", "torch"}
@@ -47,6 +51,15 @@ LIGHT = (
         "zoo.plugin",
         "zoo.quiet",
         "zoo.cli",
+        "zoo.commands",
+        "zoo.commands.given",
+        "zoo.commands.inspecting",
+        "zoo.commands.looking",
+        "zoo.commands.measuring",
+        "zoo.commands.running",
+        "zoo.commands.tables",
+        "zoo.generation",
+        "zoo.generation.settings",
         "zoo.tasks",
         "zoo.architectures",
     ),
@@ -234,7 +247,11 @@ def tree(tmp_path) -> Path:
     plant(tmp_path, "zoo/layers/attention/__init__.py", "from zoo import registry\n")
     plant(tmp_path, "zoo/layers/position/__init__.py", "from zoo import registry\n")
     plant(tmp_path, "zoo/layers/masks.py", "import keras\nfrom zoo.errors import InputError\n")
-    plant(tmp_path, "zoo/cli.py", "def main():\n    from zoo.training import train\n")
+    plant(tmp_path, "zoo/cli.py", "def main():\n    from zoo.commands import running\n")
+    for module in LIGHT:
+        if module.startswith("zoo.commands."):
+            plant(tmp_path, module.replace(".", "/") + ".py", "def run():\n    from zoo.training import train\n")
+    plant(tmp_path, "zoo/generation/settings.py", "from zoo.errors import InputError\n")
     plant(tmp_path, "recipes/copy.py", "from zoo.recipe import Recipe\n")
     plant(tmp_path, "BUILD", (ROOT / "BUILD").read_text())
     return tmp_path

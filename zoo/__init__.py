@@ -19,6 +19,7 @@ _PUBLIC = {
     "ModelConfig": "zoo.recipe",
     "TaskConfig": "zoo.recipe",
     "TrainConfig": "zoo.recipe",
+    "Decoding": "zoo.generation.settings",
     "train": "zoo.training.train",
     "evaluate": "zoo.training.evaluate",
     "load": "zoo.training.load",

@@ -88,6 +88,10 @@ class Registry:
 
         return decorate
 
+    def unregister(self, name: str) -> None:
+        """Takes back what :meth:`register` did, for a class that was to have a name only for a while."""
+        del self._classes[name]
+
     def get(self, name: str) -> type:
         """The class registered as ``name``.
 

@@ -11,7 +11,7 @@ from zoo.errors import InputError
 pytestmark = pytest.mark.backends
 
 WIDTH, HEADS, HEAD_DIM = 10, 2, 4
-LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 17)
+LENGTHS = (1, 2, 4, 5, 9, 13)
 
 
 def array(x):

@@ -5,6 +5,7 @@ from keras import ops
 
 from zoo.errors import InputError
 from zoo.layers.configured import Configured
+from zoo.layers.hashing import hashed, odd
 
 
 @keras.saving.register_keras_serializable("zoo")
@@ -53,25 +54,8 @@ class Dropout(Configured, keras.layers.Layer):
             steps = ops.reshape(ops.arange(size, dtype="int32"), [-1] + [1] * (len(shape) - axis - 1))
             index = index * size + steps
         seed = ops.cast(self.seed_generator.next(), "int32")
-        start = _mix(seed[0] + _mix(seed[1]))
-        return _mix(index * _odd(0x9E3779B1) + start)
+        start = hashed(seed[0] + hashed(seed[1]))
+        return hashed(index * odd(0x9E3779B1) + start)
 
     def compute_output_shape(self, x_shape):
         return x_shape
-
-
-def _mix(h):
-    """Every bit of the int32 ``h`` comes to depend on every other."""
-    h = ops.bitwise_xor(h, _shift(h, 16)) * _odd(0x85EBCA6B)
-    h = ops.bitwise_xor(h, _shift(h, 13)) * _odd(0xC2B2AE35)
-    return ops.bitwise_xor(h, _shift(h, 16))
-
-
-def _shift(h, bits: int):
-    """A logical shift to the right; that of int32 drags the sign along."""
-    return ops.bitwise_and(ops.right_shift(h, bits), (1 << (32 - bits)) - 1)
-
-
-def _odd(multiplier: int) -> int:
-    """A 32-bit multiplier as the signed number that wraps around to it."""
-    return multiplier - 2**32 if multiplier >= 2**31 else multiplier

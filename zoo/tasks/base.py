@@ -81,6 +81,10 @@ class Task:
         """The inputs of one batch to decode from, and the number of tokens of each."""
         raise NotImplementedError
 
+    def prefix(self, text: str) -> list[int]:
+        """The tokens of the beginning of an output."""
+        raise NotImplementedError
+
     def texts(self, rows: list[list[int]]) -> list[str]:
         """Decoded tokens as a person reads them."""
         raise NotImplementedError

@@ -209,6 +209,10 @@ class TextPairs(Task):
             weights = weigh(labels)
         return inputs, dense(labels), weights
 
+    def prefix(self, text: str) -> list[int]:
+        """The tokens of the beginning of an output."""
+        return self.target.encode(text)
+
     def texts(self, rows: list[list[int]]) -> list[str]:
         """Decoded tokens as text."""
         return [self.target.detokenize([row])[0] for row in rows]

@@ -92,14 +92,32 @@ def _check_model(model: ModelConfig, architecture: type) -> ModelConfig:
         if cross is not None:
             by = f"architecture {model.architecture!r} of a cross_attention"
             _require(registry.attention.get(cross), {"cross", "mask"}, f"attention {cross!r}", by)
-        options = settings.get("attention_options") or {}
-        settings["attention_options"] = _resolve(kind, options, what, "model.attention_options", _GIVEN_ATTENTION)
-    if "position" in settings:
-        scheme = registry.position.get(settings["position"])
-        what, options = f"position {settings['position']!r}", settings.get("position_options") or {}
-        settings["position_options"] = _resolve(scheme, options, what, "model.position_options", _GIVEN_POSITION)
+    for held in ("attention", "position"):
+        if held in settings:
+            options = settings.get(f"{held}_options") or {}
+            settings[f"{held}_options"] = check_options(held, settings[held], options, settings.get("num_heads"))
     fields = {name: settings.pop(name) for name in _FIELDS if name in settings}
     return ModelConfig(architecture=model.architecture, options=settings, **fields)
+
+
+def check_options(held: str, name: str, options: dict[str, Any], num_heads: int | None = None) -> dict[str, Any]:
+    """The options of an attention kind or a positional scheme, with its defaults, once one can be made with them.
+
+    Args:
+        held: "attention" or "position".
+        name: of the kind or scheme.
+        options: those that are given.
+        num_heads: of the layer; None for as many as the kind is tried with.
+
+    Raises:
+        InputError: an option that there is not, of the wrong type, or with a value that the kind refuses.
+    """
+    cls = registry.ALL[held].get(name)
+    given_elsewhere = _GIVEN_ATTENTION if held == "attention" else _GIVEN_POSITION
+    resolved = _resolve(cls, options, f"{held} {name!r}", f"model.{held}_options", given_elsewhere)
+    if held == "attention":
+        cls(num_heads=num_heads or cls.variants[0].get("num_heads", 8), head_dim=8, **resolved)
+    return resolved
 
 
 def _require(kind: type, wanted: set | frozenset, what: str, by: str) -> None:

@@ -32,7 +32,7 @@ def evaluate(
         **teacher_forced(trained, batches),
         "split": split,
         "examples": len(sources),
-        "decoder": "greedy",
+        "decoder": str(trained.decoder.settings),
         "checkpoint": trained.checkpoint,
     }
 

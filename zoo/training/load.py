@@ -8,7 +8,8 @@ import keras
 
 from zoo import plugin
 from zoo.architectures.base import Architecture
-from zoo.generation.greedy import GreedyDecoder, decode_all
+from zoo.generation.decoder import Decoder, decode_all
+from zoo.generation.settings import Decoding
 from zoo.recipe import Recipe
 from zoo.tasks.base import Task
 from zoo.training import checkpoint
@@ -35,34 +36,47 @@ class Trained:
     recipe: Recipe
     task: Task
     model: Architecture
-    decoder: GreedyDecoder
+    decoder: Decoder
     checkpoint: dict[str, Any]
 
-    def generate(self, texts: list[str], rows: int = 64) -> list[str]:
+    def generate(self, texts: list[str], rows: int = 64, prefix: str = "") -> list[str]:
         """The model's output for each text.
 
         Args:
             texts: (N,) sources.
             rows: sentences in a batch; the result does not depend on it.
+            prefix: what every output begins with.
 
         Raises:
             InputError: a text is longer than the model can place.
         """
+        return [hypotheses[0][0] for hypotheses in self.hypotheses(texts, rows, prefix)]
+
+    def hypotheses(self, texts: list[str], rows: int = 64, prefix: str = "") -> list[list[tuple[str, float]]]:
+        """The model's ``n_best`` outputs for each text, the best first, with their log-probabilities."""
         if not texts:
             return []
         layout, limit = self.model.layout, self.model.position_limit()
         rows = -(-min(rows, len(texts)) // 8) * 8  # few shapes to compile, and a share for each of several devices
-        tokens = decode_all(self.decoder, lambda batch: self.task.prompts(batch, layout, limit), texts, rows)
-        return self.task.texts(tokens)
+        tokens = tuple(self.task.prefix(prefix)) if prefix else ()
+        found = decode_all(self.decoder, lambda batch: self.task.prompts(batch, layout, limit), texts, rows, tokens)
+        written = iter(self.task.texts([hypothesis.tokens for of_text in found for hypothesis in of_text]))
+        return [[(next(written), hypothesis.log_probability) for hypothesis in of_text] for of_text in found]
 
 
-def load(directory: str | Path, checkpoint_name: str = "best", data_dir: str | None = None) -> Trained:
+def load(
+    directory: str | Path,
+    checkpoint_name: str = "best",
+    data_dir: str | None = None,
+    decoding: Decoding | None = None,
+) -> Trained:
     """The model of a run directory, with its vocabularies and plugins.
 
     Args:
         directory: of the run.
         checkpoint_name: "best", or "last" for the weights that training goes on from (not their moving average).
         data_dir: where the data is now, if it is to be evaluated on and has moved since.
+        decoding: how outputs are searched for or drawn; greedy when None.
 
     Raises:
         InputError: there is no run, or no checkpoint yet; a plugin is missing.
@@ -83,7 +97,7 @@ def load(directory: str | Path, checkpoint_name: str = "best", data_dir: str | N
     checkpoint.assign(
         variables, {name: values[name] for name in values if not name.startswith(("random/", "optimizer/"))}
     )
-    decoder = GreedyDecoder(model, jit=keras.backend.backend() != "torch")
+    decoder = Decoder(model, decoding, jit=keras.backend.backend() != "torch")
     return Trained(
         recipe, task, model, decoder, {"file": path.name, **{key: meta[key] for key in meta if key not in _OF_TRAINING}}
     )

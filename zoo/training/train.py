@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from zoo import plugin
-from zoo.generation.greedy import GreedyDecoder
+from zoo.generation.decoder import Decoder
 from zoo.recipe import Recipe
 from zoo.tasks.base import Batches
 from zoo.training import checkpoint
@@ -61,7 +61,7 @@ def train(recipe: Recipe, workdir: str | Path) -> dict[str, Any]:
             model.optimizer.build(model.trainable_variables)
         batching = {"batch_tokens": settings.batch_tokens, "row_multiple": devices.count}
         valid = task.batches("valid", model.layout, buckets=1, **batching)
-        decoder = GreedyDecoder(model, jit=devices.jit)
+        decoder = Decoder(model, jit=devices.jit)
         trained = Trained(recipe, task, model, decoder, {})
         rounds = Rounds(run, settings, valid, lambda: decode(trained), monitors(task))
         rounds.set_model(model)

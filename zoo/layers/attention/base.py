@@ -66,6 +66,15 @@ class Attention(Configured, keras.layers.Layer):
     #: What the kind can do, out of CAPABILITIES.
     supports = CAPABILITIES
 
+    #: Whether the output depends on the order of the sequence by itself, without positions or a causal mask.
+    positional = False
+
+    #: Whether the spread of the logits stays the same as heads become wider.
+    scaled = True
+
+    #: Options with which the conformance kit tries the kind; "num_heads" among them for one that is particular.
+    variants: tuple[dict, ...] = ({},)
+
     def __init__(
         self,
         num_heads: int,

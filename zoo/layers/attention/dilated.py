@@ -24,6 +24,8 @@ class DilatedAttention(GatheredAttention):
         Beltagy et al., 2020, "Longformer", section 3.1, for dilated windows.
     """
 
+    variants = ({}, {"dilation": 3, "window": 2})
+
     def __init__(self, num_heads: int, head_dim: int, *, dilation: int = 4, window: int = 32, **kwargs):
         super().__init__(num_heads, head_dim, **kwargs)
         if min(dilation, window) < 1:

@@ -22,6 +22,8 @@ class DotProductAttention(Attention):
         the scale.
     """
 
+    variants = ({"num_heads": 1}, {"num_heads": 1, "scaled": False})
+
     def __init__(self, num_heads: int, head_dim: int, *, scaled: bool = True, **kwargs):
         super().__init__(num_heads, head_dim, **kwargs)
         if num_heads != 1:

@@ -23,6 +23,8 @@ class GroupedQueryAttention(Attention):
         Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints".
     """
 
+    variants = ({}, {"num_heads": 4, "num_key_value_heads": 2})
+
     def __init__(self, num_heads: int, head_dim: int, *, num_key_value_heads: int = 1, **kwargs):
         super().__init__(num_heads, head_dim, **kwargs)
         if num_key_value_heads < 1 or num_heads % num_key_value_heads:

@@ -27,6 +27,8 @@ class LocalAttention(WindowedAttention):
         Summarizing Long Sequences", section 4.2.4; Beltagy et al., 2020, "Longformer", section 3.1, for ``sliding``.
     """
 
+    variants = ({}, {"block_length": 4}, {"block_length": 4, "sliding": True})
+
     def __init__(self, num_heads: int, head_dim: int, *, block_length: int = 128, sliding: bool = False, **kwargs):
         super().__init__(num_heads, head_dim, **kwargs)
         if block_length < 1:

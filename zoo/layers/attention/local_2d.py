@@ -32,6 +32,12 @@ class Local2DAttention(GatheredAttention):
         Parmar et al., 2018, "Image Transformer", section 4.2.2.
     """
 
+    variants = (
+        {},
+        {"columns": 6, "block_height": 2, "block_width": 2, "memory_height": 1, "memory_width": 1},
+        {"columns": 4, "block_height": 1, "block_width": 2, "memory_height": 2, "memory_width": 3},
+    )
+
     def __init__(
         self,
         num_heads: int,

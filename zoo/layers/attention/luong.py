@@ -23,6 +23,9 @@ class LuongAttention(Attention):
         Luong et al., 2015, "Effective Approaches to Attention-based Neural Machine Translation", section 3.1.
     """
 
+    scaled = False
+    variants = ({"score": "dot"}, {"score": "general"}, {"score": "concat"})
+
     def __init__(self, num_heads: int, head_dim: int, *, score: str = "general", **kwargs):
         super().__init__(num_heads, head_dim, **kwargs)
         if score not in SCORES:

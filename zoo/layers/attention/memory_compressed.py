@@ -26,13 +26,16 @@ class MemoryCompressedAttention(Attention):
         compression: inputs to an entry, the stride and the width of the convolution.
 
     Raises:
-        InputError: ``compression`` is below 1.
+        InputError: ``compression`` is below 1, or a call asks for what ``supports`` does not have.
 
     Reference:
         Liu et al., 2018, "Generating Wikipedia by Summarizing Long Sequences", section 4.2.4.
     """
 
     supports = frozenset({"causal", "bidirectional", "mask", "cache"})
+
+    positional = True
+    variants = ({}, {"compression": 1}, {"compression": 4})
 
     def __init__(self, num_heads: int, head_dim: int, *, compression: int = 3, **kwargs):
         super().__init__(num_heads, head_dim, **kwargs)
@@ -47,7 +50,21 @@ class MemoryCompressedAttention(Attention):
         self.compress.build((None, None, self.compression * query_shape[-1]))
         self.width = query_shape[-1]
 
-    def call(self, query, value=None, *, attention_mask=None, cache=None, cache_index=None, training=None):
+    def call(
+        self,
+        query,
+        value=None,
+        *,
+        attention_mask=None,
+        bias=None,
+        rotation=None,
+        cache=None,
+        cache_index=None,
+        return_attention_scores=False,
+        training=None,
+    ):
+        if value is not None or bias is not None or rotation is not None or return_attention_scores:
+            raise InputError("memory_compressed attends to itself alone, without a bias, a rotation or scores to show")
         q = self._split(self.query_dense(query), self.num_heads)
         num_queries = ops.shape(q)[1]
         if attention_mask is not None:

@@ -43,6 +43,14 @@ class RelativeAttention(Attention):
 
     supports = CAPABILITIES - {"cross"}
 
+    positional = True
+    variants = (
+        {},
+        {"max_distance": 3, "relative_values": True},
+        {"max_distance": 3, "relative_values": True, "per_head": True},
+        {"max_distance": 3, "relative_values": True, "per_head": True, "form": "gather"},
+    )
+
     def __init__(
         self,
         num_heads: int,

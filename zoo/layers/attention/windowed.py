@@ -18,6 +18,7 @@ class WindowedAttention(Attention):
     """
 
     supports = CAPABILITIES - {"cross"}
+    positional = True
 
     def window(self, queries, keys):
         """Whether the query at each position has the key at each position in its window; causality comes on top.

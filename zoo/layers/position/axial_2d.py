@@ -35,6 +35,8 @@ class Axial2DPosition(PlacedPosition):
 
     stage = "embedding"
 
+    variants = ({}, {"columns": 4, "block_height": 2, "block_width": 2}, {"columns": 4, "learned": True})
+
     def __init__(
         self,
         *,

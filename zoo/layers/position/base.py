@@ -33,6 +33,9 @@ class Position(Configured, keras.layers.Layer):
 
     stage = "none"
 
+    #: Options with which the conformance kit tries the scheme.
+    variants: tuple[dict, ...] = ({},)
+
     def __init__(
         self,
         *,
@@ -82,6 +85,8 @@ class PlacedPosition(Position):
     Reference:
         Ruoss et al., 2023, "Randomized Positional Encodings Boost Length Generalization of Transformers".
     """
+
+    variants = ({}, {"randomized": 64, "spacing": 2})
 
     def __init__(self, *, randomized: int | None = None, spacing: int = 1, **sizes):
         super().__init__(**sizes)

@@ -29,6 +29,8 @@ class SinusoidalPosition(PlacedPosition):
 
     stage = "embedding"
 
+    variants = ({}, {"concatenate": True}, {"random_offset": 8, "randomized": 64, "spacing": 2})
+
     def __init__(self, *, base: float = 10000.0, concatenate: bool = False, random_offset: int = 0, **sizes):
         super().__init__(**sizes)
         if self.width % 2:

@@ -8,7 +8,8 @@ from keras import ops
 from zoo import registry
 from zoo.architectures.base import Architecture
 from zoo.errors import InputError
-from zoo.generation.greedy import GreedyDecoder, _Loop, decode_all
+from zoo.generation.decoder import Decoder, _Loop, decode_all
+from zoo.generation.settings import Decoding
 from zoo.layers.attention.multi_head import MultiHeadAttention
 from zoo.tokens import BEGIN, END, PAD
 
@@ -53,29 +54,34 @@ def sources(*rows, width=None):
     return {"source": batch}, np.array([len(row) for row in rows])
 
 
+def tokens_of(found):
+    """The tokens of each row's best hypothesis."""
+    return [hypotheses[0].tokens for hypotheses in found]
+
+
 def test_decoding_ends_with_the_end_token():
-    decoder = GreedyDecoder(Copy(), extra=EXTRA)
-    assert decoder(*sources([5, 6, 8, END], [9, END], [END])) == [[5, 6, 8], [9], []]
+    decoder = Decoder(Copy(), extra=EXTRA)
+    assert tokens_of(decoder(*sources([5, 6, 8, END], [9, END], [END]))) == [[5, 6, 8], [9], []]
 
 
 def test_a_row_of_padding_gives_nothing():
-    decoder = GreedyDecoder(Copy(), extra=EXTRA)
-    assert decoder(*sources([5, END], [], [8, 9, END], [])) == [[5], [], [8, 9], []]
+    decoder = Decoder(Copy(), extra=EXTRA)
+    assert tokens_of(decoder(*sources([5, END], [], [8, 9, END], []))) == [[5], [], [8, 9], []]
 
 
 @pytest.mark.parametrize("width", [3, 6, 9])
 def test_what_never_ends_is_cut_off_by_its_own_length(width):
     """``extra`` tokens beyond the source's, however long the other sources are."""
-    decoder = GreedyDecoder(Copy(), extra=EXTRA)
+    decoder = Decoder(Copy(), extra=EXTRA)
     inputs, lengths = sources([5, 6, 8], [9], width=width)
-    assert decoder(inputs, lengths) == [[5, 6, 8] + [7] * EXTRA, [9] + [7] * EXTRA]
+    assert tokens_of(decoder(inputs, lengths)) == [[5, 6, 8] + [7] * EXTRA, [9] + [7] * EXTRA]
 
 
 @pytest.mark.parametrize("width", [4, 8])
 def test_decoding_stays_within_the_positions(width):
-    decoder = GreedyDecoder(Copy(limit=6), extra=EXTRA)
+    decoder = Decoder(Copy(limit=6), extra=EXTRA)
     inputs, lengths = sources([5, 6, 8, 9], [5, END], width=width)
-    assert decoder(inputs, lengths) == [[5, 6, 8, 9, 7], [5]]  # and the begin token is the sixth
+    assert tokens_of(decoder(inputs, lengths)) == [[5, 6, 8, 9, 7], [5]]  # and the begin token is the sixth
     assert all(loop.max_length <= 6 for loop in decoder._loops.values())
     with pytest.raises(InputError, match="7 tokens is longer than the 6 positions"):
         decoder(*sources([5] * 7))
@@ -84,8 +90,8 @@ def test_decoding_stays_within_the_positions(width):
 def test_an_encoder_labels_all_at_once():
     batch, lengths = sources([5, 6, 8], [9], [], width=4)
     for limit in (None, 3):
-        decoder = GreedyDecoder(Copy("encoder", limit))
-        assert decoder({"tokens": batch["source"]}, lengths) == [[5, 6, 8], [9], []]
+        decoder = Decoder(Copy("encoder", limit))
+        assert tokens_of(decoder({"tokens": batch["source"]}, lengths)) == [[5, 6, 8], [9], []]
 
 
 @contextlib.contextmanager
@@ -107,9 +113,11 @@ def test_the_loop_ends_when_every_row_has_ended():
         "inputs": {"source": ops.convert_to_tensor(inputs["source"])},
         "prompt": ops.convert_to_tensor(BEGIN * np.minimum(lengths, 1)[:, None], "int32"),
         "prompt_lengths": ops.convert_to_tensor(np.minimum(lengths, 1), "int32"),
+        "limits": ops.convert_to_tensor(lengths + 4, "int32"),
+        "places": ops.arange(3, dtype="int32"),
     }
     with one_by_one():
-        tokens = ops.convert_to_numpy(_Loop(model, 20).call(batch))
+        tokens = ops.convert_to_numpy(_Loop(model, Decoding(), 20).call(batch)[0])[:, 0]
     assert model.steps == 3
     np.testing.assert_array_equal(tokens[:, :4], [[BEGIN, 5, 6, END], [BEGIN, 9, END, PAD], [PAD] * 4])
     assert not tokens[:, 4:].any()
@@ -190,12 +198,12 @@ def test_decoding_is_a_plain_loop(registered, texts, name, position, kind):
     assert len(set(ended)) == 2, "the test must see both sentences that end and sentences that are cut off"
     assert len({tuple(row) for row in expected}) > 4
     prompts = prompts_for(name)
-    decoder = GreedyDecoder(model, extra=6)
-    assert decoder(*prompts(texts)) == list(expected)
+    decoder = Decoder(model, extra=6)
+    assert tokens_of(decoder(*prompts(texts))) == list(expected)
     if kind == "multi_head":
-        assert decoder(*prompts(texts[::-1])) == list(expected)[::-1]  # the order in a batch
+        assert tokens_of(decoder(*prompts(texts[::-1]))) == list(expected)[::-1]  # the order in a batch
         for rows in (1, 4):  # its size, and padding
-            assert decode_all(decoder, prompts, texts, rows) == list(expected)
+            assert tokens_of(decode_all(decoder, prompts, texts, rows)) == list(expected)
 
 
 # decode_all
@@ -210,7 +218,7 @@ def test_decode_all_keeps_the_order(rows):
         inputs, lengths = sources(*([ord(c) for c in text] for text in batch))
         return inputs, lengths
 
-    def decoder(inputs, lengths):
+    def decoder(inputs, lengths, places, prefix):
         shapes.add(inputs["source"].shape)
         assert len(lengths) == len(inputs["source"]) == rows
         return [[int(c) for c in row[:n]] for row, n in zip(inputs["source"], lengths, strict=True)]

@@ -1,0 +1,55 @@
+"""``zoo attend``: the picture, the page, and the weights in them."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoo.inspect.maps import attention_maps
+from zoo.training.load import load
+
+
+def test_attend_writes_a_picture_and_a_page(called, trained):
+    code, out, err = called("attend", f"--workdir={trained}", "--text=abc", "--target=cab", "--output=seen/abc")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[:2] == ["seen/abc.png", "seen/abc.html"]
+    assert Path("seen/abc.png").read_bytes().startswith(b"\x89PNG")
+    page = Path("seen/abc.html").read_text()
+    assert not re.search(r"""(src|href)\s*=|https?://|@\w+@""", page)  # nothing from elsewhere, nothing left out
+    data = json.loads(re.search(r"const data = (.*);\n", page)[1].replace("<\\/", "</"))
+    layers = {layer["name"]: layer for layer in data}
+    assert set(layers) == {"encoder 1", "decoder 1", "decoder 1 across"}
+    assert layers["encoder 1"]["keys"] == layers["decoder 1 across"]["keys"]
+    for layer in data:
+        weights = np.array(layer["weights"])
+        assert weights.shape == (2, len(layer["queries"]), len(layer["keys"]))
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-3)
+    assert not np.triu(np.array(layers["decoder 1"]["weights"]), 1).any()
+
+
+def test_weights_are_those_that_the_layer_gives(trained):
+    run = load(trained)
+    maps = attention_maps(run, "abc", "cab")
+    layer = run.model.encoder.blocks[0]
+    tokens = np.array([[*run.task.source.encode("abc"), 2]])
+    x, _ = run.model.encoder._with_positions(run.model.source_embedding(tokens), None, None, False)
+    _, scores = layer.self_attention(layer.self_norm(x), return_attention_scores=True)
+    np.testing.assert_allclose(maps.maps[0].weights, np.asarray(scores)[0], atol=1e-6)
+    before = run.generate(["abc"])
+    attention_maps(run, "abc")
+    assert run.generate(["abc"]) == before  # nothing is left behind in the model
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give one text to look at"),
+        (["--text=a", "--text=b"], "give one text to look at"),
+        (["--text=" + "abc" * 20], "is longer than the"),
+        (["--text=abc", "--target=" + "abc" * 20], "positions of the model; shorten the text"),
+    ],
+)
+def test_wrong_input(refused, trained, words, message):
+    assert message in refused("attend", f"--workdir={trained}", *words)

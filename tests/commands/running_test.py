@@ -1,0 +1,130 @@
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+# What training refuses
+
+
+@pytest.mark.usefixtures("nothing_written")
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--recipe=cpy", "unknown recipe 'cpy' (did you mean 'copy'?); there are: "),
+        ("--recipe=none.py", "recipe file 'none.py' does not exist"),
+        ("--recipe=copy --attention=multihead", "unknown attention 'multihead' (did you mean 'multi_head'?)"),
+        ("--recipe=copy --position=nine", "unknown position 'nine'"),
+        ("--recipe=copy --architecture=transformr", "unknown architecture 'transformr' (did you mean 'transformer'?)"),
+        ("--recipe=copy --set=task.name=cpy", "unknown task 'cpy' (did you mean 'copy'?)"),
+        ("--recipe=copy --set=model.num_head=2", "unknown setting 'model.num_head' (did you mean 'model.num_heads'"),
+        ("--recipe=copy --set=model.depth", "'model.depth' is not path=value"),
+        ("--recipe=copy --set=model.depth=two", "model.depth must be a whole number or none, not 'two'"),
+        ("--recipe=copy --depth=two", "model.depth must be a whole number or none, not 'two'"),
+        ("--recipe=copy --steps=1.5", "train.steps must be a whole number, not 1.5"),
+        ("--recipe=copy --steps=0", "train.steps must be at least 1, not 0"),
+        ("--recipe=copy --depth=0", "model.depth must be at least 1, not 0"),
+        ("--recipe=copy --dropout=1.5", "model.dropout must be at least 0 and below 1, not 1.5"),
+        ("--recipe=copy --learning_rate=-1", "train.learning_rate must be above 0, not -1"),
+        ("--recipe=copy --seed=-1", "train.seed must be at least 0, not -1"),
+        ("--recipe=copy --num_heads=3", "3 heads don't divide the width 64"),
+        ("--recipe=copy --precision=float8", "train.precision has no 'float8'"),
+        ("--recipe=copy --backend=theano", "unknown backend 'theano'"),
+        ("--recipe=copy --set=train.backend=theano", "unknown backend 'theano'"),
+        ("--recipe=copy --set=model.options.windoww=3", "architecture 'transformer' has no option 'windoww'"),
+        ("--recipe=copy --set=model.attention_options.x=3", "attention 'multi_head' has no option 'x'"),
+        ("--recipe=copy --set=model.position_options.x=3", "position 'sinusoidal' has no option 'x'"),
+        ("--recipe=copy --set=task.options.x=3", "task 'copy' has no option 'x'"),
+        ("--recipe=copy --set=train.weight_decay=0.1", "train.weight_decay has no effect with adam"),
+        ("--recipe=copy --set=task.options.longest=40", "longest"),
+        ("--recipe=copy --set=task.options.symbols=99", "symbols must be from 1 to 26"),
+        ("--recipe=number_words --architecture=encoder_only", "layout"),
+        ("--recipe=number_words --set=task.options.target_language=xx", "num2words cannot spell"),
+        ("--recipe=copy --plugin=none.py", "does not exist"),
+        ("--recipe=copy --plugin=no_such_module_here", "plugin 'no_such_module_here' is not installed"),
+    ],
+)
+def test_train_refuses(refused, flags, message):
+    assert message in refused("train", *flags.split(), "--workdir=run")
+
+
+def test_a_backend_that_is_not_installed(refused, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)  # as Python marks what cannot be imported
+    for flag in ("--backend=jax", "--set=train.backend=jax"):
+        assert "the backend 'jax' is not installed: pip install 'attention-zoo[jax]'" in refused(
+            "train", "--recipe=copy", flag
+        )
+
+
+def test_a_wrong_backend_in_the_environment(refused, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "theano")
+    assert "unknown backend 'theano'" in refused("train", "--recipe=copy")
+
+
+def test_a_recipe_file_that_is_no_recipe(refused):
+    for text in ("def (", "raise RuntimeError('x\\ny')", "x = 1", "def get_recipe(): return 1"):
+        Path("mine.py").write_text(text)
+        assert "mine.py" in refused("train", "--recipe=mine.py")
+        assert "mine.py" in refused("show", "mine.py")
+    assert [path.name for path in Path.cwd().iterdir() if path.name != "__pycache__"] == ["mine.py"]
+
+
+# Evaluate and generate
+
+
+def test_evaluate_prints_json_and_nothing_else(command, called, trained):
+    done = command("evaluate", f"--workdir={trained}", "--limit=3")
+    assert (done.returncode, done.stderr) == (0, "")
+    measured = json.loads(done.stdout)
+    assert measured["examples"] == 3
+    assert measured["split"] == "test"
+    assert measured["checkpoint"]["file"] == "best.npz"
+    assert 0 <= measured["exact_match"] <= 1
+    assert measured["teacher_forced_perplexity"] > 1
+    other = json.loads(called("evaluate", f"--workdir={trained}", "--split=valid", "--checkpoint=last")[1])
+    assert (other["split"], other["examples"], other["checkpoint"]["file"]) == ("valid", 8, "last.npz")
+
+
+def test_generate_from_text_file_and_standard_input(command, called, trained):
+    texts = ["ab", "", "hgf", "ab"]
+    Path("in.txt").write_text("".join(f"{text}\n" for text in texts))
+    from_file = called("generate", f"--workdir={trained}", "--input=in.txt")
+    code, out, err = from_file
+    assert (code, err) == (0, "")
+    lines = out.removesuffix("\n").split("\n")
+    assert len(lines) == 4
+    assert lines[0] == lines[3]
+    assert called("generate", f"--workdir={trained}", *(f"--text={text}" for text in texts)) == from_file
+    done = command("generate", f"--workdir={trained}", "--batch_size=3", "--format=json", input="\n".join(texts))
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [json.loads(row) for row in done.stdout.splitlines()]
+    assert rows == [{"source": text, "output": line} for text, line in zip(texts, lines, strict=True)]
+
+
+def standard_input(monkeypatch, data: bytes) -> None:
+    Path("stdin").write_bytes(data)
+    monkeypatch.setattr(sys, "stdin", open("stdin", encoding="utf-8"))  # noqa: SIM115  the test ends with it
+
+
+@pytest.mark.parametrize(
+    ("data", "sources"), [(b"", []), (b"\n", [""]), (b"a", ["a"]), (b"a\r\n\r\nb\r\n", ["a", "", "b"])]
+)
+def test_lines_of_standard_input(called, trained, monkeypatch, data, sources):
+    standard_input(monkeypatch, data)
+    code, out, err = called("generate", f"--workdir={trained}", "--input=-", "--format=json")
+    assert (code, err) == (0, "")
+    assert [json.loads(line)["source"] for line in out.splitlines()] == sources
+
+
+def test_text_that_is_not_utf8(refused, trained, monkeypatch):
+    standard_input(monkeypatch, b"a\xff\n")
+    assert "'-' is not UTF-8: byte 1 is 0xff" in refused("generate", f"--workdir={trained}")
+    Path("in.txt").write_bytes(b"\xe9t\xe9\n")
+    assert "'in.txt' is not UTF-8: byte 0 is 0xe9" in refused("generate", f"--workdir={trained}", "--input=in.txt")
+    assert "'--text' is not UTF-8" in refused("generate", f"--workdir={trained}", "--text=a\udcff")
+
+
+def test_a_text_longer_than_the_model(refused, called, trained):
+    line = refused("generate", f"--workdir={trained}", "--text=ab", f"--text={'abc' * 20}")
+    assert "a text of 62 tokens is longer than the 16 positions of the model: 'abcabc" in line
+    assert called("generate", f"--workdir={trained}", f"--text={'a' * 14}")[0] == 0

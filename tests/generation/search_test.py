@@ -1,0 +1,245 @@
+"""Beam search against every output there is, draws against their distribution, and constraints."""
+
+import itertools
+
+import numpy as np
+import pytest
+from keras import ops
+
+from zoo import registry
+from zoo.architectures.base import Architecture
+from zoo.errors import InputError
+from zoo.generation.decoder import Decoder, decode_all
+from zoo.generation.settings import Decoding
+from zoo.tokens import BEGIN, END, PAD
+
+pytestmark = [pytest.mark.backends, pytest.mark.filterwarnings("ignore:You are using a softmax over axis")]
+
+VOCABULARY = 6  # three of them can be written: 3, 4, 5
+WORDS = (3, 4, 5)
+
+
+def make(name="transformer", seed=0, **settings):
+    """A model with random weights that is not sure of anything."""
+    spec = {
+        "transformer": {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY},
+        "decoder_only": {"vocabulary": VOCABULARY},
+    }[name]
+    settings = {"width": 8, "depth": 1, "num_heads": 2, "feed_forward": 12, "tie_output": False, **settings}
+    model = registry.architecture.get(name)(**spec, max_length=24, **settings)
+    model.build()
+    rng = np.random.default_rng(seed)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(scale=0.7, size=weight.shape))
+    return model
+
+
+def batch_of(model, rows):
+    """Sources as a padded batch, and their lengths."""
+    filled = np.zeros((len(rows), max(map(len, rows))), "int32")
+    for row, tokens in zip(filled, rows, strict=True):
+        row[: len(tokens)] = tokens
+    return {"source" if model.layout == "encoder_decoder" else "tokens": filled}, np.array([len(row) for row in rows])
+
+
+def log_probability(model, source, output, end=True):
+    """Of an output by the full pass, its end included."""
+    tokens = [*output, *([END] if end else [])]
+    if model.layout == "decoder":
+        inputs = {"tokens": np.array([[*source, *tokens[:-1]]])}
+    else:
+        inputs = {"source": np.array([source]), "target": np.array([[BEGIN, *tokens[:-1]]])}
+    logits = ops.convert_to_numpy(model(inputs))[0].astype("float64")[-len(tokens) :]
+    logits -= logits.max(-1, keepdims=True)
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    return logs[np.arange(len(tokens)), tokens].sum()
+
+
+def all_outputs(model, source, longest, alpha, shortest=0):
+    """Every output of at most so many tokens, from the best on: (score, log-probability, tokens)."""
+    found = []
+    for n in range(shortest, longest + 1):
+        for output in itertools.product(WORDS, repeat=n):
+            score = log_probability(model, source, list(output))
+            found.append((score / ((5 + n + 1) / 6) ** alpha, score, list(output)))
+    return sorted(found, key=lambda item: -item[0])
+
+
+SOURCES = [[3, 4, END], [5, END], [4, 4, 3, 5, END]]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("name", ["transformer", "decoder_only"])
+def test_a_wide_beam_finds_the_best_of_all_outputs(name, alpha):
+    model = make(name)
+    sources = SOURCES if name == "transformer" else [[*row[:-1], BEGIN] for row in SOURCES]
+    settings = Decoding(beam=27, n_best=4, length_penalty=alpha, max_length=3)
+    found = Decoder(model, settings)(*batch_of(model, sources))
+    for source, hypotheses in zip(sources, found, strict=True):
+        expected = all_outputs(model, source, 3, alpha)[:4]
+        assert [h.tokens for h in hypotheses] == [tokens for _, _, tokens in expected]
+        np.testing.assert_allclose([h.log_probability for h in hypotheses], [log for _, log, _ in expected], atol=1e-4)
+
+
+@pytest.mark.parametrize("settings", [Decoding(), Decoding(beam=3, n_best=3), Decoding(sample=True)])
+@pytest.mark.parametrize("kind", ["multi_head", "relative", "local", "memory_compressed"])
+def test_scores_are_the_models_own(kind, settings):
+    model = make(attention=kind, seed=2)
+    found = Decoder(model, settings, extra=8)(*batch_of(model, SOURCES))
+    for source, hypotheses in zip(SOURCES, found, strict=True):
+        for hypothesis in hypotheses:
+            ended = len(hypothesis.tokens) < len(source) + 8
+            expected = log_probability(model, source, hypothesis.tokens, end=ended)
+            if not ended:  # it may have ended at the very last token
+                full = log_probability(model, source, hypothesis.tokens)
+                expected = min((expected, full), key=lambda e: abs(e - hypothesis.log_probability))
+            np.testing.assert_allclose(hypothesis.log_probability, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [Decoding(), Decoding(beam=4, n_best=4), Decoding(sample=True, seed=5), Decoding(beam=2, no_repeat_ngram=2)],
+    ids=str,
+)
+def test_outputs_do_not_depend_on_the_batch(settings):
+    model = make(seed=4)
+    rng = np.random.default_rng(1)
+    texts = [[*map(int, rng.integers(3, VOCABULARY, n)), END] for n in (2, 7, 1, 4, 3, 6, 5, 2)]
+    decoder = Decoder(model, settings, extra=5)
+
+    def decoded(rows):
+        found = decode_all(decoder, lambda batch: batch_of(model, batch), texts, rows)
+        return [[h.tokens for h in hypotheses] for hypotheses in found]
+
+    expected = decoded(8)
+    assert len({tuple(row[0]) for row in expected}) > 4
+    assert decoded(1) == decoded(3) == expected
+
+
+def test_a_better_score_than_greedy_or_the_same():
+    for seed in range(5):
+        model = make(seed=seed)
+        batch = batch_of(model, SOURCES)
+        greedy = Decoder(model, Decoding(max_length=6))(*batch)
+        beam = Decoder(model, Decoding(beam=30, length_penalty=0.0, max_length=6))(*batch)
+        for one, best in zip(greedy, beam, strict=True):
+            assert best[0].log_probability >= one[0].log_probability - 1e-5
+
+
+# Constraints
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_lengths(beam):
+    for shortest, longest in ((0, 2), (3, 3), (4, 9)):
+        model = make(seed=1)
+        settings = Decoding(beam=beam, min_length=shortest, max_length=longest)
+        for (hypothesis,) in Decoder(model, settings)(*batch_of(model, SOURCES)):
+            assert shortest <= len(hypothesis.tokens) <= longest
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("name", ["transformer", "decoder_only"])
+def test_no_sequence_comes_twice(name, beam, size):
+    model = make(name, seed=3)
+    sources = SOURCES if name == "transformer" else [[*row[:-1], BEGIN] for row in SOURCES]
+    free = Decoder(model, Decoding(beam=beam, min_length=12, max_length=14))(*batch_of(model, sources))
+    assert any(repeats(h.tokens, 3) for (h,) in free), "the test must see a model that repeats itself"
+    settings = Decoding(beam=beam, no_repeat_ngram=size, max_length=14)
+    for (hypothesis,) in Decoder(model, settings)(*batch_of(model, sources)):
+        assert not repeats(hypothesis.tokens, size)
+
+
+def repeats(tokens, size):
+    grams = [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
+    return len(set(grams)) < len(grams)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("name", ["transformer", "decoder_only"])
+def test_a_prefix_comes_first_and_the_rest_follows_from_it(name, beam):
+    model = make(name, seed=6)
+    sources = SOURCES if name == "transformer" else [[*row[:-1], BEGIN] for row in SOURCES]
+    decoder = Decoder(model, Decoding(beam=beam, length_penalty=0.0, max_length=4 if beam > 1 else None), extra=4)
+    for (hypothesis,), source in zip(decoder(*batch_of(model, sources), prefix=(5, 3)), sources, strict=True):
+        assert hypothesis.tokens[:2] == [5, 3]
+        if beam == 1 and name == "transformer":
+            logits = ops.convert_to_numpy(model({"source": np.array([source]), "target": np.array([[BEGIN, 5, 3]])}))
+            best = int(np.argmax(np.where(np.isin(np.arange(VOCABULARY), (PAD, BEGIN)), -np.inf, logits[0, -1])))
+            assert [*hypothesis.tokens, END][2] == best
+
+
+# Draws
+
+
+class Fixed(Architecture):
+    """The same distribution at every step."""
+
+    LOGITS = np.log([1e-9, 1e-9, 0.1, 0.4, 0.3, 0.2]).astype("float32")
+
+    def __init__(self):
+        super().__init__()
+        self.built = True
+
+    def init_decoding(self, inputs, max_length):
+        return {"rows": ops.zeros((ops.shape(inputs["source"])[0], 1))}
+
+    def decode_step(self, tokens, state, index):
+        return state["rows"] + self.LOGITS, state
+
+
+def drawn(**settings):
+    """The first tokens of many draws."""
+    batch = {"source": np.full((4000, 1), END, "int32")}, np.ones(4000, "int64")
+    found = Decoder(Fixed(), Decoding(sample=True, max_length=1, **settings))(*batch)
+    first = [(h.tokens or [END])[0] for (h,) in found]
+    return np.bincount(first, minlength=VOCABULARY) / 4000
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [0, 0, 0.1, 0.4, 0.3, 0.2]),
+        ({"temperature": 0.5}, [0, 0, 0.01 / 0.3, 0.16 / 0.3, 0.09 / 0.3, 0.04 / 0.3]),
+        ({"top_k": 2}, [0, 0, 0, 4 / 7, 3 / 7, 0]),
+        ({"top_p": 0.65}, [0, 0, 0, 4 / 7, 3 / 7, 0]),
+        ({"top_p": 0.75}, [0, 0, 0, 4 / 9, 3 / 9, 2 / 9]),
+        ({"top_k": 99, "top_p": 1.0}, [0, 0, 0.1, 0.4, 0.3, 0.2]),
+    ],
+)
+def test_draws_have_their_distribution(settings, expected):
+    expected = np.array(expected)
+    found = drawn(**settings)
+    assert not found[expected == 0].any()
+    assert (np.abs(found - expected) <= 4.5 * np.sqrt(expected * (1 - expected) / 4000)).all()
+
+
+def test_a_seed_is_a_draw():
+    np.testing.assert_array_equal(drawn(seed=3), drawn(seed=3))
+    assert (drawn(seed=3) != drawn(seed=4)).any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beam": 0}, "beam must be at least 1, not 0"),
+        ({"n_best": 2}, "n_best 2 needs a beam at least as wide"),
+        ({"temperature": 0.0, "sample": True}, "temperature must be above 0"),
+        ({"top_p": 1.5, "sample": True}, "top_p must be above 0 and at most 1"),
+        ({"top_k": 3}, "set sample, or leave them out"),
+        ({"beam": 2, "sample": True}, "a beam searches and a sample is drawn"),
+        ({"min_length": 5, "max_length": 4}, "min_length 5 is above max_length 4"),
+        ({"length_penalty": -1.0}, "length_penalty must be at least 0"),
+        ({"no_repeat_ngram": -1}, "no_repeat_ngram must be at least 0"),
+    ],
+)
+def test_settings_that_make_no_sense(settings, message):
+    with pytest.raises(InputError, match=message):
+        Decoding(**settings)
+
+
+def test_settings_as_a_line():
+    assert str(Decoding()) == "greedy"
+    assert str(Decoding(beam=5, max_length=9)) == "beam 5, length penalty 0.6, max_length 9"
+    assert str(Decoding(sample=True, top_k=3)) == "sampling, temperature 1.0, top_k 3, seed 1"

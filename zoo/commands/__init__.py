@@ -1,0 +1,1 @@
+"""What each command does; ``zoo/cli.py`` has their flags."""

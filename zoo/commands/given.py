@@ -1,0 +1,166 @@
+"""What the flags name: a recipe with its changes, a trained run, plugins, lines of text."""
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+
+from zoo import plugin, registry
+from zoo import recipe as recipes
+from zoo.errors import InputError, UnknownNameError
+from zoo.generation.settings import Decoding
+from zoo.quiet import quiet
+
+#: A flag for what people change most -> the setting it changes.
+SETTINGS = {
+    "architecture": "model.architecture",
+    "attention": "model.attention",
+    "position": "model.position",
+    "num_heads": "model.num_heads",
+    "depth": "model.depth",
+    "width": "model.width",
+    "dropout": "model.dropout",
+    "data_dir": "task.data_dir",
+    "batch_tokens": "train.batch_tokens",
+    "steps": "train.steps",
+    "learning_rate": "train.learning_rate",
+    "seed": "train.seed",
+    "precision": "train.precision",
+    "backend": "train.backend",
+}
+
+#: The flags that say how outputs are searched for or drawn; each is a field of ``Decoding``.
+DECODING = tuple(field.name for field in dataclasses.fields(Decoding))
+
+
+def recipe_of(values: flags.FlagValues) -> recipes.Recipe:
+    """The recipe with its changes, its plugins loaded, and its names known before anything heavy is imported."""
+    if not values.recipe:
+        raise InputError(f"name a recipe, as in --recipe=number_words; there are: {', '.join(recipes.list_recipes())}")
+    changed = changes(values)
+    with plugins(values.plugin, changed.get("train.backend")):
+        recipe = recipes.load(values.recipe).override(changed)
+        _load_plugins(recipe.plugins, recipe.train.backend)
+        for kind in ("architecture", "attention", "position"):
+            if getattr(recipe.model, kind) is not None:
+                registry.ALL[kind].require(getattr(recipe.model, kind))
+        registry.task.require(recipe.task.name)
+    specs = [*recipe.plugins, *(absolute(spec) for spec in values.plugin)]
+    return recipe.override({"plugins": tuple(dict.fromkeys(specs))})
+
+
+def changes(values: flags.FlagValues) -> dict[str, Any]:
+    """What short flags and ``--set`` change."""
+    short = {
+        path: recipes.parse_value(path, values[flag].value)
+        for flag, path in SETTINGS.items()
+        if values[flag].present and values[flag].value is not None
+    }
+    return short | dict(recipes.parse_setting(text) for text in values.set)
+
+
+def workdir_of(values: flags.FlagValues) -> Path:
+    """The run directory: as given, or named after the recipe."""
+    return Path(values.workdir or Path("runs") / Path(values.recipe).stem)
+
+
+def trained(values: flags.FlagValues):
+    """The trained run, a ``zoo.training.load.Trained``, with its plugins loaded."""
+    if not values.workdir and not values.recipe:
+        raise InputError("name a run directory, as in --workdir=runs/number_words")
+    decoding = decoding_of(values)
+    from zoo.training.run_directory import RunDirectory
+
+    run = RunDirectory(workdir_of(values))
+    with plugins(values.plugin, values.backend or run.recipe().train.backend):
+        import_tensorflow()
+        from zoo.training.load import load
+
+        return load(run.path, values.checkpoint, values.data_dir, decoding)
+
+
+def decoding_of(values: flags.FlagValues) -> Decoding:
+    """How outputs are searched for or drawn."""
+    given = {name: values[name].value for name in DECODING if values[name].present}
+    if "seed" in given:
+        given["seed"] = int_of("seed", given["seed"])
+    return Decoding(**given)
+
+
+def int_of(flag: str, text: str) -> int:
+    """The whole number that a flag of several commands was given as text."""
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"--{flag} takes whole numbers, and {text!r} is none") from None
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow, and keeps its chatter off the terminal."""
+    with quiet():
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
+
+
+@contextlib.contextmanager
+def plugins(specs: Sequence[str], backend: str | None = None) -> Iterator[None]:
+    """Loads installed plugins, and those that are named.
+
+    An installed one that fails is a warning in the end, unless a name is unknown without it: then it is the error.
+    """
+    from zoo.training.devices import choose_backend
+
+    choose_backend(backend)  # a plugin's kinds are Keras layers,
+    with quiet():  # and importing Keras makes the libraries chatter
+        failed = [f"plugin {p.name!r} of {p.source} failed: {p.error}" for p in plugin.load_installed() if p.error]
+    _load_plugins(specs, backend)
+    try:
+        yield
+    except UnknownNameError as error:
+        raise InputError("; ".join([str(error), *failed])) from error
+    for line in failed:
+        print(f"zoo: warning: {line}; going on without it", file=sys.stderr)
+
+
+def _load_plugins(specs: Sequence[str], backend: str | None) -> None:
+    """Loads the plugins that are named."""
+    from zoo.training.devices import choose_backend
+
+    choose_backend(backend)
+    wrong = []
+    with quiet():  # and not left by an exception, which would show what was said
+        for spec in specs:
+            try:
+                plugin.load(spec)
+            except InputError as error:
+                wrong.append(error)
+    if wrong:
+        raise wrong[0]
+
+
+def absolute(spec: str) -> str:
+    """A plugin by a path that holds from anywhere; a module's name stays as it is."""
+    return str(Path(spec).resolve()) if spec.endswith(".py") else spec
+
+
+def lines(source: str) -> list[str]:
+    """The lines of a file, or of standard input for "-"."""
+    try:
+        data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    except OSError as error:
+        raise InputError(f"{source!r} cannot be read: {error.strerror}") from error
+    lines = decoded(data, source).removesuffix("\n").split("\n") if data else []
+    return [line.removesuffix("\r") for line in lines]
+
+
+def decoded(data: bytes, source: str) -> str:
+    """Text, which must be UTF-8."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source!r} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}") from error

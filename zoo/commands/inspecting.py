@@ -1,0 +1,27 @@
+"""``zoo attend``."""
+
+from pathlib import Path
+
+from absl import flags
+
+from zoo.commands import given
+from zoo.errors import InputError
+
+
+def attend(values: flags.FlagValues, arguments: list[str]) -> None:
+    """Writes where every head looks, as a picture and as a page."""
+    if not values.text or len(values.text) != 1:
+        raise InputError("give one text to look at, as in --text='a man rides a horse'")
+    trained = given.trained(values)
+    from zoo.inspect.maps import attention_maps
+    from zoo.inspect.page import write_page
+    from zoo.inspect.picture import write_picture
+
+    maps = attention_maps(trained, values.text[0], values.target)
+    stem = values.output if values["output"].present else str(given.workdir_of(values) / "attention")
+    for ending, write in ((".png", write_picture), (".html", write_page)):
+        write(maps, Path(stem + ending))
+        print(stem + ending)
+    print(f"{maps.source}  ->  {maps.output}")
+    for layer in maps.without:
+        print(f"no weights to show: {layer}")

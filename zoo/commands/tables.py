@@ -1,0 +1,21 @@
+"""Rows for a person, or for a script."""
+
+import json
+import shutil
+import sys
+
+
+def print_rows(rows: list[dict[str, str]], form: str | None) -> None:
+    """Prints rows of the same columns as "table", "tsv" or "json"; None: a table in a terminal, else tab-separated."""
+    form = form or ("table" if sys.stdout.isatty() else "tsv")
+    if form == "json":
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+    elif form == "tsv":
+        for row in rows:
+            print("\t".join(row.values()))
+    else:
+        names = list(rows[0]) if rows else []
+        widths = {name: max(len(row[name]) for row in rows) for name in names[:-1]}
+        room = shutil.get_terminal_size().columns - sum(widths.values()) - 2 * len(widths)
+        for row in rows:
+            print("  ".join([*(row[n].ljust(widths[n]) for n in names[:-1]), row[names[-1]][: max(room, 20)]]))

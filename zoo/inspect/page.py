@@ -1,0 +1,116 @@
+"""Attention weights as one page that needs no network: pick a layer and a head, point at a token."""
+
+import html
+import json
+import re
+from pathlib import Path
+
+from zoo.errors import InputError
+from zoo.inspect.maps import Maps
+
+
+def write_page(maps: Maps, path: Path) -> None:
+    """Writes an HTML page, whole or not at all.
+
+    Raises:
+        InputError: no layer shows its weights, or the file can't be written.
+    """
+    if not maps.maps:
+        raise InputError(f"no layer has weights to show: {'; '.join(maps.without)}")
+    data = [
+        {
+            "name": layer.name,
+            "queries": layer.queries,
+            "keys": layer.keys,
+            "weights": [[[round(float(w), 4) for w in row] for row in head] for head in layer.weights],
+        }
+        for layer in maps.maps
+    ]
+    note = f"Without weights to show: {'; '.join(maps.without)}" if maps.without else ""
+    filled = {
+        "@TITLE@": html.escape(f"{maps.source} → {maps.output}"),
+        "@NOTE@": html.escape(note),
+        "@DATA@": json.dumps(data, ensure_ascii=False).replace("</", "<\\/"),
+    }
+    text = re.sub("|".join(filled), lambda found: filled[found[0]], _PAGE)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Attention: @TITLE@</title>
+<style>
+  body { font: 16px/1.5 system-ui, sans-serif; margin: 1.5rem auto; max-width: 70rem; padding: 0 1rem; color: #222 }
+  h1 { font-size: 1.1rem; font-weight: 600 }
+  select, button { font: inherit; padding: .2rem .5rem; margin: 0 .5rem .5rem 0 }
+  button[aria-pressed=true] { background: #35356f; color: #fff }
+  .line { display: flex; flex-wrap: wrap; gap: .25rem; margin: .75rem 0 }
+  .line span { padding: .1rem .35rem; border-radius: .25rem; border: 1px solid #ddd; cursor: default; white-space: pre }
+  .line span:focus { outline: 2px solid #35356f }
+  .label { color: #666; font-size: .85rem }
+  canvas { width: 100%; image-rendering: pixelated; border: 1px solid #ddd; max-height: 32rem }
+</style>
+<h1>@TITLE@</h1>
+<p class="label">@NOTE@</p>
+<label>Layer <select id="layer"></select></label><span id="heads" role="group" aria-label="Head"></span>
+<div class="label">From (point at a token, or reach it with the Tab key)</div>
+<div class="line" id="queries"></div>
+<div class="label">To: the darker, the more of its attention</div>
+<div class="line" id="keys"></div>
+<canvas id="map" role="img" aria-label="All weights: a row for each token from, a column for each token to"></canvas>
+<script>
+const data = @DATA@;
+const at = id => document.getElementById(id);
+let layer = 0, head = 0, query = 0;
+const make = (tag, text, parent) => {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  parent.append(element);
+  return element;
+};
+data.forEach((l, i) => { make("option", l.name, at("layer")).value = i; });
+at("layer").onchange = e => { layer = +e.target.value; head = 0; query = 0; build(); };
+function build() {
+  const l = data[layer];
+  for (const id of ["heads", "queries", "keys"]) at(id).replaceChildren();
+  l.weights.forEach((_, i) => {
+    make("button", "head " + (i + 1), at("heads")).onclick = () => { head = i; show(); };
+  });
+  l.queries.forEach((token, i) => {
+    const span = make("span", token, at("queries"));
+    span.tabIndex = 0;
+    span.onmouseenter = span.onfocus = () => { query = i; show(); };
+  });
+  l.keys.forEach(token => make("span", token, at("keys")));
+  show();
+}
+function show() {
+  const l = data[layer], weights = l.weights[head];
+  [...at("heads").children].forEach((b, i) => b.setAttribute("aria-pressed", i === head));
+  [...at("queries").children].forEach((s, i) => { s.style.background = i === query ? "#ffe08a" : ""; });
+  [...at("keys").children].forEach((s, i) => {
+    const w = weights[query][i];
+    s.style.background = `rgba(53, 53, 111, ${w})`;
+    s.style.color = w > .5 ? "#fff" : "";
+    s.title = w.toFixed(3);
+  });
+  const canvas = at("map"), context = canvas.getContext("2d");
+  canvas.width = l.keys.length;
+  canvas.height = l.queries.length;
+  weights.forEach((row, y) => row.forEach((w, x) => {
+    context.fillStyle = `rgba(53, 53, 111, ${w})`;
+    context.fillRect(x, y, 1, 1);
+  }));
+}
+build();
+</script>
+</html>
+"""

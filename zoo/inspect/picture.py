@@ -1,0 +1,40 @@
+"""Attention weights as a picture: a row for each layer, a column for each head."""
+
+from pathlib import Path
+
+from zoo.errors import InputError
+from zoo.inspect.maps import Maps
+
+
+def write_picture(maps: Maps, path: Path) -> None:
+    """Writes a PNG, whole or not at all.
+
+    Raises:
+        InputError: no layer shows its weights, or the file can't be written.
+    """
+    if not maps.maps:
+        raise InputError(f"no layer has weights to show: {'; '.join(maps.without)}")
+    from matplotlib.figure import Figure  # and not pyplot, which would look for a display
+
+    heads = max(len(layer.weights) for layer in maps.maps)
+    tokens = max(len(layer.queries) for layer in maps.maps)
+    side = max(2.2, 0.22 * tokens)
+    figure = Figure(figsize=(side * heads + 1, side * len(maps.maps) + 0.6), layout="constrained")
+    panels = figure.subplots(len(maps.maps), heads, squeeze=False)
+    for row, layer in zip(panels, maps.maps, strict=True):
+        for head, axes in enumerate(row):
+            if head >= len(layer.weights):
+                axes.axis("off")
+                continue
+            axes.imshow(layer.weights[head], vmin=0, vmax=1, cmap="magma", aspect="auto")
+            axes.set_title(f"{layer.name}, head {head + 1}", fontsize=7)
+            axes.set_xticks(range(len(layer.keys)), labels=layer.keys, rotation=90, fontsize=5)
+            axes.set_yticks(range(len(layer.queries)), labels=layer.queries if head == 0 else [], fontsize=5)
+    figure.suptitle(f"{maps.source}  →  {maps.output}", fontsize=8)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(partial, format="png", dpi=150)
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be written: {error.strerror}") from error
