@@ -100,7 +100,8 @@ class Registry:
         """
         self.require(name)
         if name not in self._classes:
-            importlib.import_module(self._declared[name].partition(":")[0])
+            module, _, class_name = self._declared[name].partition(":")
+            self._classes[name] = getattr(importlib.import_module(module), class_name)
         return self._classes[name]
 
     def require(self, name: str) -> None:

@@ -354,15 +354,74 @@ def test_a_config_makes_an_equal_layer(rng):
         assert again.get_config() == layer.get_config()
 
 
+def test_heads_may_be_averaged(rng):
+    layer = make("multi_head", causal=True, average_heads=True)
+    x = rng.normal(size=(2, 5, WIDTH)).astype("float32")
+    side_by_side = make("multi_head", causal=True)
+    for wide, narrow in zip(side_by_side.weights[:6], layer.weights[:6], strict=True):
+        wide.assign(narrow)
+    kernel, bias = (array(weight) for weight in layer.output_dense.weights)
+    assert kernel.shape == (HEAD_DIM, WIDTH)
+    side_by_side.output_dense.kernel.assign(np.tile(kernel, (HEADS, 1)) / HEADS)
+    side_by_side.output_dense.bias.assign(bias)
+    np.testing.assert_allclose(array(layer(x)), array(side_by_side(x)), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", registry.attention.names())
+def test_a_kind_that_cannot_cross_refuses_a_value(rng, name):
+    layer = make(name, heads=1 if name == "dot_product" else HEADS)
+    x, value = (rng.normal(size=(1, n, WIDTH)).astype("float32") for n in (3, 5))
+    if "cross" in layer.supports:
+        assert layer(x, value).shape == x.shape
+    else:
+        with pytest.raises(InputError, match="alone"):
+            layer(x, value)
+
+
+@pytest.mark.parametrize("name", ["local", "dilated", "local_2d", "relative"])
+def test_no_square_of_vectors_and_none_of_pairs_is_built(rng, name):
+    """What is built on the way grows with the length as the kind says: counted in the compiled step."""
+    if keras.backend.backend() != "jax":
+        pytest.skip("JAX tells the size of all that a step builds")
+    import jax
+
+    def largest(length):
+        options = {"local": {"block_length": 8}, "dilated": {"dilation": 2, "window": 4}}
+        options["local_2d"] = dict(columns=8, block_height=2, block_width=4, memory_height=2, memory_width=2)
+        layer = make(name, causal=True, **options.get(name, {}))
+        x = np.zeros((1, length, WIDTH), "float32")
+        sizes = [
+            variable.aval.size
+            for equation in jax.make_jaxpr(lambda y: layer(y))(x).jaxpr.eqns
+            for variable in equation.outvars
+        ]
+        return max(sizes)
+
+    length = 256
+    if name == "relative":
+        assert largest(length) <= 2 * HEADS * length * (length + 1)  # and not length * length * HEAD_DIM a head
+    else:
+        assert largest(2 * length) <= 2.2 * largest(length)
+        assert largest(length) < HEADS * length * length
+
+
 def test_no_kind_needs_to_know_the_length(rng):
     if keras.backend.backend() != "tensorflow":
         pytest.skip("only TensorFlow compiles a step for any length")
     import tensorflow as tf
 
-    for name, settings, _, _ in KINDS.values():
+    x = rng.normal(size=(2, 11, WIDTH)).astype("float32")
+    mask = np.arange(11)[None, None] < np.array([11, 6])[:, None, None]
+    for name, settings in [*((name, settings) for name, settings, _, _ in KINDS.values()), ("memory_compressed", {})]:
         layer = make(name, causal=True, **settings)
-        x = rng.normal(size=(2, 11, WIDTH)).astype("float32")
-        mask = np.arange(11)[None, None] < np.array([11, 6])[:, None, None]
-        specs = tf.TensorSpec((None, None, WIDTH)), tf.TensorSpec((None, 1, None), tf.bool)
-        step = tf.function(lambda y, m, layer=layer: layer(y, attention_mask=m), input_signature=specs)
-        np.testing.assert_allclose(array(step(x, mask)), array(layer(x, attention_mask=mask)), atol=1e-5)
+        expected = array(layer(x, attention_mask=mask))
+        for rows in (1, None):
+            specs = tf.TensorSpec((None, None, WIDTH)), tf.TensorSpec((None, rows, None), tf.bool)
+            step = tf.function(lambda y, m, layer=layer: layer(y, attention_mask=m), input_signature=specs)
+            np.testing.assert_allclose(array(step(x, mask)), expected, atol=1e-5, err_msg=name)
+        prefill = tf.function(
+            lambda y, cache, layer=layer: layer(y, cache=cache, cache_index=0)[0],
+            input_signature=[specs[0], {n: tf.TensorSpec(p.shape) for n, p in layer.init_cache(2, 16).items()}],
+        )
+        found = array(prefill(x, layer.init_cache(2, 16)))
+        np.testing.assert_allclose(found, array(layer(x)), atol=1e-5, err_msg=name)

@@ -357,7 +357,7 @@ def test_a_kind_that_writes_nothing_says_so():
     class Empty(Attention):
         pass
 
-    with pytest.raises(NotImplementedError, match="Empty must define attend"):
+    with pytest.raises(NotImplementedError, match="Empty must define logits or attend"):
         Empty(HEADS, HEAD_DIM)(np.zeros((1, 2, WIDTH), "float32"))
 
 

@@ -132,6 +132,8 @@ def test_a_grid_places_every_cell_once():
         ("sinusoidal", {"random_offset": -1}, "random_offset must be at least 0"),
         ("rotary", {"randomized": 15}, "randomized must be at least the longest sequence, 16, not 15"),
         ("learned", {"spacing": 0}, "spacing must be at least 1"),
+        ("learned", {"randomized": 20, "spacing": 2}, "there are 10 positions, and the longest sequence has 16"),
+        ("axial_2d", {"columns": 4, "block_height": 2, "learned": True, "rows": 5}, "2 high don't fill 5 rows"),
         ("axial_2d", {"columns": 6, "block_width": 4}, "blocks 4 wide don't fill rows of 6"),
         ("axial_2d", {"width": 22}, "a width that 4 divides, not 22"),
         ("axial_2d", {"learned": True, "max_length": None}, "learned rows need their number"),
@@ -146,3 +148,5 @@ def test_learned_rows_end():
     layer = make("axial_2d", columns=4, learned=True, max_length=8)
     with pytest.raises(InputError, match="9 positions are asked for and 8 were learned"):
         layer(ops.arange(9))
+    with pytest.raises(InputError, match="9 positions are asked for and 8 were learned"):
+        layer(ops.arange(1), ops.arange(9))  # a cache with room for more

@@ -20,6 +20,7 @@ class BlockArchitecture(Architecture):
         position, position_options: positional scheme and its arguments.
         head_dim: width of a head; width / num_heads when None.
         dropout: of embeddings and of each sublayer's output.
+        average_heads: take the mean of the heads rather than lay them side by side.
         attention_dropout: of the attention weights.
         feed_forward_dropout: of the hidden units.
         norm, norm_first, residual, activation, gated: see :class:`zoo.layers.transformer.Block`.
@@ -39,6 +40,7 @@ class BlockArchitecture(Architecture):
         position_options: dict | None = None,
         head_dim: int | None = None,
         dropout: float = 0.1,
+        average_heads: bool = False,
         attention_dropout: float = 0.0,
         feed_forward_dropout: float = 0.0,
         norm: str = "layer",
@@ -61,6 +63,7 @@ class BlockArchitecture(Architecture):
             "attention_options": attention_options,
             "head_dim": head_dim,
             "dropout": dropout,
+            "average_heads": average_heads,
             "attention_dropout": attention_dropout,
             "feed_forward_dropout": feed_forward_dropout,
             "norm": norm,

@@ -19,7 +19,7 @@ class Grid:
         InputError: a size is below 1, or blocks don't fill a row.
 
     Reference:
-        Parmar et al., 2018, "Image Transformer", section 4.2.2.
+        Parmar et al., 2018, "Image Transformer", section 3.3.
     """
 
     columns: int

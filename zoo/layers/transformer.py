@@ -38,6 +38,7 @@ class Block(Configured, keras.layers.Layer):
         norm_first: normalise before each sublayer (pre-norm) rather than after its residual (post-norm).
         residual: add each sublayer's input to its output.
         dropout: of each sublayer's output.
+        average_heads: take the mean of the heads rather than lay them side by side.
         attention_dropout: of the attention weights.
         feed_forward_dropout: of the hidden units.
         activation: of the feed-forward network.
@@ -76,6 +77,7 @@ class Block(Configured, keras.layers.Layer):
         norm_first: bool = True,
         residual: bool = True,
         dropout: float = 0.0,
+        average_heads: bool = False,
         attention_dropout: float = 0.0,
         feed_forward_dropout: float = 0.0,
         activation: str = "relu",
@@ -92,7 +94,13 @@ class Block(Configured, keras.layers.Layer):
         self.head_dim = head_dim_of(width, num_heads, head_dim)
         policy = self.dtype_policy
         options = attention_options or {}
-        heads = {"num_heads": num_heads, "head_dim": self.head_dim, "dropout": attention_dropout, "dtype": policy}
+        heads = {
+            "num_heads": num_heads,
+            "head_dim": self.head_dim,
+            "average_heads": average_heads,
+            "dropout": attention_dropout,
+            "dtype": policy,
+        }
         self.self_attention = registry.attention.get(attention)(
             **heads, causal=causal, name="self_attention", **options
         )
@@ -142,15 +150,16 @@ class Block(Configured, keras.layers.Layer):
         caches = {} if cache is None else dict(cache)
 
         def attend_self(y):
-            out = self.self_attention(
-                y,
-                attention_mask=attention_mask,
-                bias=bias,
-                rotation=rotation,
-                cache=caches.get("self"),
-                cache_index=cache_index,
-                training=training,
-            )
+            given = {
+                "attention_mask": attention_mask,
+                "bias": bias,
+                "rotation": rotation,
+                "cache": caches.get("self"),
+                "cache_index": cache_index,
+            }
+            # A kind need not take what it does not support.
+            given = {name: tensor for name, tensor in given.items() if tensor is not None}
+            out = self.self_attention(y, training=training, **given)
             if cache is not None:
                 out, caches["self"] = out
             return out

@@ -3,7 +3,7 @@
 from keras import ops
 
 from zoo import registry
-from zoo.layers.attention.base import Attention, masked_softmax
+from zoo.layers.attention.base import Attention
 
 
 @registry.attention.register("additive")
@@ -23,9 +23,6 @@ class AdditiveAttention(Attention):
             name="energy", shape=(self.num_heads, self.head_dim), initializer="glorot_uniform"
         )
 
-    def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
+    def logits(self, q, k, offset):
         compared = ops.tanh(ops.expand_dims(q, 2) + ops.expand_dims(k, 1))  # (B, T, S, N, H)
-        logits = ops.einsum("btsnh,nh->bnts", compared, ops.cast(self.energy, q.dtype))
-        scores = masked_softmax(logits, mask, bias)
-        context = ops.einsum("bnts,bsnh->btnh", self.dropout_layer(scores, training=training), v)
-        return context, scores if with_scores else None
+        return ops.einsum("btsnh,nh->bnts", compared, ops.cast(self.energy, q.dtype))

@@ -7,7 +7,7 @@ query (B, T, D)          value (B, S, D)        value None: self-attention
 q (B, T, N, H)      k (B, S, M, H)  v (B, S, M, H)    M = num_key_value_heads, N unless a kind shares heads
   rotation            rotation      |
      |                    +--cache--+           the new keys and values join the ones of earlier steps
-     +--------- attend ---+---------+           the one method that most kinds write
+     +--------- attend ---+---------+           softmax(logits) v; most kinds write only logits
                   |
            context (B, T, N, H)
                   |
@@ -33,8 +33,9 @@ CAPABILITIES = frozenset({"causal", "bidirectional", "cross", "mask", "bias", "r
 class Attention(Configured, keras.layers.Layer):
     """Base of the attention kinds.
 
-    A kind of the form "weigh the values by a function of query and key" writes only :meth:`attend`; one of another
-    form (linear attention, blocks of its own) overrides :meth:`call`, and the cache methods if it decodes.
+    A kind that compares query and key in its own way writes only :meth:`logits`; one that weighs the values in its own
+    way writes :meth:`attend`; one of another form (linear attention) overrides :meth:`call`, and the cache methods if
+    it decodes.
 
     Args:
         num_heads: heads, N.
@@ -42,6 +43,8 @@ class Attention(Configured, keras.layers.Layer):
         causal: no query sees a key after it.
         dropout: share of the attention weights dropped in training.
         use_bias: whether the projections have a bias.
+        average_heads: take the mean of the heads rather than lay them side by side before the last projection
+            (Velickovic et al., 2018, "Graph Attention Networks", equation 6).
         kernel_initializer: of the projections.
 
     Call arguments:
@@ -52,7 +55,7 @@ class Attention(Configured, keras.layers.Layer):
         rotation: (cos, sin), each (T, 1, H), turning queries and keys by their positions.
         cache: what :meth:`init_cache` or :meth:`value_cache` gave, or the last call with a cache.
         cache_index: scalar position of the first query in the cache; None to read the cache without writing.
-        return_attention_scores: also return the weights.
+        return_attention_scores: also return the weights; not with a cache.
         training: whether dropout is on.
 
     Returns:
@@ -83,6 +86,7 @@ class Attention(Configured, keras.layers.Layer):
         causal: bool = False,
         dropout: float = 0.0,
         use_bias: bool = True,
+        average_heads: bool = False,
         kernel_initializer: str = "glorot_uniform",
         **kwargs,
     ):
@@ -94,6 +98,7 @@ class Attention(Configured, keras.layers.Layer):
         self.causal = causal
         self.dropout = dropout
         self.use_bias = use_bias
+        self.average_heads = average_heads
         self.kernel_initializer = kernel_initializer
         self.dropout_layer = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
@@ -108,7 +113,8 @@ class Attention(Configured, keras.layers.Layer):
         self.query_dense = self._dense("query", self.num_heads * self.head_dim, width)
         self.key_dense = self._dense("key", self.num_key_value_heads * self.head_dim, value_width)
         self.value_dense = self._dense("value", self.num_key_value_heads * self.head_dim, value_width)
-        self.output_dense = self._dense("output", width, self.num_heads * self.head_dim)
+        merged = self.head_dim if self.average_heads else self.num_heads * self.head_dim
+        self.output_dense = self._dense("output", width, merged)
         self.built = True
 
     def _dense(self, name: str, units: int, input_width: int) -> keras.layers.Dense:
@@ -135,6 +141,8 @@ class Attention(Configured, keras.layers.Layer):
         return_attention_scores=False,
         training=None,
     ):
+        if value is not None and "cross" not in self.supports:
+            raise InputError(f"{type(self).__name__} attends to its own sequence alone; leave out value")
         q = self._split(self.query_dense(query), self.num_heads)  # (B, T, N, H)
         if cache is not None and cache_index is None:  # a value projected earlier, by value_cache
             k, v = cache["key"], cache["value"]
@@ -165,21 +173,35 @@ class Attention(Configured, keras.layers.Layer):
             return out, cache
         return (out, scores) if return_attention_scores else out
 
+    def logits(self, q, k, offset):
+        """How well each query goes with each key: the part that makes most kinds.
+
+        Args:
+            q: (B, T, N, H). k: (B, S, M, H).
+            offset: the place of the first query in the cache, a scalar; None when the queries are not read from one.
+
+        Returns:
+            (B, N, T, S), before bias and mask.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define logits or attend, or override call")
+
     def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
-        """Weighs the values: the part that makes a kind.
+        """Weighs the values by the softmax of the logits.
 
         Args:
             q: (B, T, N, H). k, v: (B, S, M, H).
             mask: from :meth:`visible`: bool (B or 1, 1, T or 1, S), or None when every query sees every key.
             bias: (B or 1, N, T, S) or None.
-            offset: the place of the first query in the cache, a scalar; None when the queries are not read from one.
+            offset: as for :meth:`logits`.
             with_scores: whether the weights are wanted.
             training: whether dropout is on.
 
         Returns:
             The context (B, T, N, H), and the weights (B, N, T, S) or None.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define attend, or override call")
+        scores = masked_softmax(self.logits(q, k, offset), mask, bias)
+        context = ops.einsum("bnts,bsnh->btnh", self.dropout_layer(scores, training=training), v)
+        return context, scores if with_scores else None
 
     def visible(self, attention_mask, num_queries, num_keys, offset):
         """What may be seen, as bool (B or 1, 1, T or 1, S), or None for everything: padding and causality.
@@ -222,6 +244,8 @@ class Attention(Configured, keras.layers.Layer):
         return ops.reshape(x, (-1, ops.shape(x)[1], heads, self.head_dim))  # (B, T, N * H) -> (B, T, N, H)
 
     def _merge(self, x):
+        if self.average_heads:
+            return ops.mean(x, axis=2)  # (B, T, N, H) -> (B, T, H)
         return ops.reshape(x, (-1, ops.shape(x)[1], self.num_heads * self.head_dim))  # (B, T, N, H) -> (B, T, N * H)
 
 
@@ -244,6 +268,8 @@ def masked_softmax(logits, mask, bias=None):
     A row that is masked everywhere comes out uniform; the caller zeroes it, which is cheaper by a factor of S.
     """
     dtype = logits.dtype
+    if logits.shape[-1] == 1:  # of which Keras warns
+        return ops.ones_like(logits)
     logits = ops.cast(logits, "float32")
     if bias is not None:
         logits = logits + ops.cast(bias, "float32")

@@ -4,7 +4,7 @@ from keras import ops
 
 from zoo import registry
 from zoo.errors import InputError
-from zoo.layers.attention.base import Attention, masked_softmax
+from zoo.layers.attention.base import Attention
 
 
 @registry.attention.register("dot_product")
@@ -30,10 +30,6 @@ class DotProductAttention(Attention):
             raise InputError(f"dot_product has one head, not {num_heads}; set num_heads to 1 or take multi_head")
         self.scaled = scaled
 
-    def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
+    def logits(self, q, k, offset):
         logits = ops.einsum("btnh,bsnh->bnts", q, k)  # how well each query goes with each key
-        if self.scaled:
-            logits = logits * self.head_dim**-0.5  # to unit variance, for queries and keys that have it
-        scores = masked_softmax(logits, mask, bias)  # each query's shares sum to 1
-        context = ops.einsum("bnts,bsnh->btnh", self.dropout_layer(scores, training=training), v)
-        return context, scores if with_scores else None
+        return logits * self.head_dim**-0.5 if self.scaled else logits  # of unit variance, as queries and keys are

@@ -48,6 +48,8 @@ class GatheredAttention(WindowedAttention):
         if mask.shape[2] == 1:
             of_keys = _look_up(ops.squeeze(mask, (1, 2)), keys)  # (B, C, K)
             return ops.logical_and(seen, ops.expand_dims(of_keys, 2))
+        length = ops.shape(mask)[3]
+        mask = ops.broadcast_to(mask, (ops.shape(mask)[0], 1, length, length))
         return ops.logical_and(seen, _look_up_pairs(mask, queries, keys)[:, 0])
 
 

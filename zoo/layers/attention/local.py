@@ -12,6 +12,8 @@ from zoo.layers.attention.windowed import WindowedAttention
 class LocalAttention(WindowedAttention):
     """Scaled dot-product attention within blocks of the sequence and their neighbours, at a cost linear in its length.
 
+    A bias or a mask for each query is a square to begin with, of which it takes what it needs.
+
     A causal query sees its own block up to itself and the block before; another one its own block and both
     neighbours. A sequence need not be a multiple of the block.
 
@@ -23,7 +25,7 @@ class LocalAttention(WindowedAttention):
         InputError: ``block_length`` is below 1.
 
     Reference:
-        Parmar et al., 2018, "Image Transformer", section 4.2.1; Liu et al., 2018, "Generating Wikipedia by
+        Parmar et al., 2018, "Image Transformer", section 3.3; Liu et al., 2018, "Generating Wikipedia by
         Summarizing Long Sequences", section 4.2.4; Beltagy et al., 2020, "Longformer", section 3.1, for ``sliding``.
     """
 
@@ -71,9 +73,10 @@ class LocalAttention(WindowedAttention):
         seen = ops.logical_and(pattern, there)
         if mask is None:
             return seen
-        if mask.shape[2] == 1:
+        if mask.shape[2] == 1:  # one for all queries
             cut = blocks.with_neighbours(blocks.cut(ops.squeeze(mask, (1, 2))))
             return ops.logical_and(seen, ops.expand_dims(cut, 2))
+        mask = ops.broadcast_to(mask, (ops.shape(mask)[0], 1, blocks.length, blocks.length))
         return ops.logical_and(seen, ops.squeeze(blocks.pairs(mask), 2))
 
 

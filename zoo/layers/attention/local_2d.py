@@ -29,7 +29,7 @@ class Local2DAttention(GatheredAttention):
         InputError: a size is too small, or blocks don't fill a row.
 
     Reference:
-        Parmar et al., 2018, "Image Transformer", section 4.2.2.
+        Parmar et al., 2018, "Image Transformer", section 3.3.
     """
 
     variants = (

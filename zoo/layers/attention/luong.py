@@ -4,7 +4,7 @@ from keras import ops
 
 from zoo import registry
 from zoo.errors import InputError, near
-from zoo.layers.attention.base import Attention, masked_softmax
+from zoo.layers.attention.base import Attention
 
 SCORES = ("dot", "general", "concat")
 
@@ -12,6 +12,8 @@ SCORES = ("dot", "general", "concat")
 @registry.attention.register("luong")
 class LuongAttention(Attention):
     """Multiplicative attention, unscaled, with the three scores of Luong: dot, general and concat.
+
+    Here they are of the projected queries and keys of each head, q and k.
 
     Args:
         score: "dot": q . k; "general": q W k, a matrix for each head; "concat": w . tanh(W [q; k]).
@@ -45,12 +47,7 @@ class LuongAttention(Attention):
                 name="energy", shape=(self.num_heads, self.head_dim), initializer="glorot_uniform"
             )
 
-    def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
-        scores = masked_softmax(self._logits(q, k), mask, bias)
-        context = ops.einsum("bnts,bsnh->btnh", self.dropout_layer(scores, training=training), v)
-        return context, scores if with_scores else None
-
-    def _logits(self, q, k):
+    def logits(self, q, k, offset):
         if self.score == "dot":
             return ops.einsum("btnh,bsnh->bnts", q, k)
         kernel = ops.cast(self.kernel, q.dtype)

@@ -20,7 +20,8 @@ class MemoryCompressedAttention(Attention):
 
     The memory of a query that sees all has one more entry where inputs are left over at its end. Masked inputs
     count as zeros; an entry is seen when one of its inputs is, and by a query with a mask of its own only when it
-    may see all of them that any query sees.
+    may see all of them that any query sees. Decoding takes one mask (B, 1, S), the same at every step: an entry is
+    made once.
 
     Args:
         compression: inputs to an entry, the stride and the width of the convolution.
@@ -65,6 +66,8 @@ class MemoryCompressedAttention(Attention):
     ):
         if value is not None or bias is not None or rotation is not None or return_attention_scores:
             raise InputError("memory_compressed attends to itself alone, without a bias, a rotation or scores to show")
+        if cache is not None and attention_mask is not None and attention_mask.shape[1] not in (1, None):
+            raise InputError("memory_compressed decodes with one mask (B, 1, S) for all steps, not one for each query")
         q = self._split(self.query_dense(query), self.num_heads)
         num_queries = ops.shape(q)[1]
         if attention_mask is not None:
@@ -105,7 +108,8 @@ class MemoryCompressedAttention(Attention):
         inputs = ops.slice_update(cache["input"], (0, compression - 1 + first, 0), new)
         entry = (first + compression - 1) // compression  # the first that ends at one of these positions or later
         # One entry ends later, perhaps; it is written again, whole, by the time a query may see it.
-        count = min((num_queries + compression - 2) // compression + 1, cache["key"].shape[1])
+        count, room = (num_queries + compression - 2) // compression + 1, cache["key"].shape[1]
+        count = min(count, room) if isinstance(count, int) else ops.minimum(count, room)
         entry = ops.minimum(entry, cache["key"].shape[1] - count)
         window = ops.slice(inputs, (0, entry * compression, 0), (ops.shape(inputs)[0], count * compression, self.width))
         k, v = self._memory(ops.reshape(window, (-1, count, compression * self.width)))

@@ -3,7 +3,7 @@
 from keras import ops
 
 from zoo import registry
-from zoo.layers.attention.base import Attention, masked_softmax
+from zoo.layers.attention.base import Attention
 
 
 @registry.attention.register("multi_head")
@@ -19,8 +19,5 @@ class MultiHeadAttention(Attention):
         Vaswani et al., 2017, "Attention Is All You Need", section 3.2.2.
     """
 
-    def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
-        logits = ops.einsum("btnh,bsnh->bnts", q * self.head_dim**-0.5, k)  # scaled before: q is smaller
-        scores = masked_softmax(logits, mask, bias)
-        context = ops.einsum("bnts,bsnh->btnh", self.dropout_layer(scores, training=training), v)
-        return context, scores if with_scores else None
+    def logits(self, q, k, offset):
+        return ops.einsum("btnh,bsnh->bnts", q * self.head_dim**-0.5, k)  # scaled before: q is smaller

@@ -4,7 +4,8 @@ Two forms of one thing. With e[d] the learned vector of distance d = s - t, the 
 
 gather   looks up e for every pair of positions: a tensor (T, S, H), O(L^2 D) memory.
 skewed   multiplies q with the e of every distance, (T, C), and then moves row t to the left by T - 1 - t, so that
-         the column of a distance becomes that of a key. Nothing larger than the logits is built: O(L D) beside them.
+         the column of a distance becomes that of a key. The vectors take O(L D) memory; what is built beside them is
+         of the size of the logits, twice that where queries see both ways.
 
              distance                          key
          -2 -1  0  1  2                     0  1  2
@@ -31,7 +32,7 @@ class RelativeAttention(Attention):
         max_distance: the farthest distance with a vector of its own; all beyond share it.
         relative_values: distances have values too, which are added to those of the keys.
         per_head: each head has its own vectors, as in Huang et al.; else all share one set, as in Shaw et al.
-        form: "skewed", which needs O(L D) memory, or "gather", O(L^2 D). They give the same.
+        form: "skewed", whose vectors need O(L D) memory, or "gather", O(L^2 D). They give the same.
 
     Raises:
         InputError: ``max_distance`` is below 1, or there is no such form.
@@ -81,21 +82,28 @@ class RelativeAttention(Attention):
         if self.relative_values:
             self.distance_values = self.add_weight(name="distance_values", shape=shape, initializer=initializer)
 
-    def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
+    def logits(self, q, k, offset):
         q = q * self.head_dim**-0.5
-        num_queries, num_keys = ops.shape(q)[1], ops.shape(k)[1]
-        distances = self._distances(num_queries, num_keys, offset)
-        to_logits, to_context = (_skewed if self.form == "skewed" else _gathered)(num_queries, num_keys)
-        logits = ops.einsum("btnh,bsnh->bnts", q, k)
-        logits = logits + to_logits(q, self._rows(self.distance_keys, distances, q.dtype))
-        scores = masked_softmax(logits, mask, bias)
+        to_logits, _ = self._form(q, k)
+        rows = self._rows(self.distance_keys, ops.shape(q)[1], ops.shape(k)[1], offset, q.dtype)
+        return ops.einsum("btnh,bsnh->bnts", q, k) + to_logits(q, rows)
+
+    def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
+        if not self.relative_values:
+            return super().attend(
+                q, k, v, mask=mask, bias=bias, offset=offset, with_scores=with_scores, training=training
+            )
+        scores = masked_softmax(self.logits(q, k, offset), mask, bias)
         weights = self.dropout_layer(scores, training=training)
         context = ops.einsum("bnts,bsnh->btnh", weights, v)
-        if self.relative_values:
-            if mask is not None:  # a query with nothing to attend to has weights all the same, keys ahead included
-                weights = ops.where(mask, weights, ops.zeros((), weights.dtype))
-            context = context + to_context(weights, self._rows(self.distance_values, distances, q.dtype))
-        return context, scores if with_scores else None
+        if mask is not None:  # a query with nothing to attend to has weights all the same, keys ahead included
+            weights = ops.where(mask, weights, ops.zeros((), weights.dtype))
+        _, to_context = self._form(q, k)
+        rows = self._rows(self.distance_values, ops.shape(q)[1], ops.shape(k)[1], offset, q.dtype)
+        return context + to_context(weights, rows), scores if with_scores else None
+
+    def _form(self, q, k):
+        return (_skewed if self.form == "skewed" else _gathered)(ops.shape(q)[1], ops.shape(k)[1])
 
     def _distances(self, num_queries, num_keys, offset):
         """The distance of each pair (T, S), or, skewed, the C distances there are, from the farthest back."""
@@ -107,7 +115,9 @@ class RelativeAttention(Attention):
         columns = num_keys if self.causal and offset is None else num_queries + num_keys - 1
         return ops.arange(columns, dtype="int32") - (num_queries - 1) - start
 
-    def _rows(self, table, distances, dtype):
+    def _rows(self, table, num_queries, num_keys, offset, dtype):
+        """The vectors of all distances: (T, S, [N,] H) or, skewed, (C, [N,] H)."""
+        distances = self._distances(num_queries, num_keys, offset)
         ahead = 0 if self.causal else self.max_distance
         clipped = ops.clip(distances, -self.max_distance, ahead) + self.max_distance
         rows = ops.take(ops.cast(table, dtype), clipped, axis=0)

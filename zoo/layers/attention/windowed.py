@@ -14,7 +14,7 @@ class WindowedAttention(Attention):
     not known when the step is compiled and the kind needs it; decoding slices the part of the cache that is near.
 
     Reference:
-        Parmar et al., 2018, "Image Transformer", section 4.2, for blocks of queries that share their keys.
+        Parmar et al., 2018, "Image Transformer", section 3.3, for blocks of queries that share their keys.
     """
 
     supports = CAPABILITIES - {"cross"}
@@ -60,7 +60,8 @@ class WindowedAttention(Attention):
             return self.attend_in_blocks(q, k, v, mask=mask, bias=bias, training=training), None
         first = 0  # of the keys that are looked at
         if offset is not None and self.causal:
-            size = min(num_keys, self.reach + num_queries)
+            size = self.reach + num_queries
+            size = min(num_keys, size) if isinstance(size, int) else ops.minimum(num_keys, size)
             first = ops.clip(ops.cast(offset, "int32") - self.reach, 0, num_keys - size)
             k, v = _cut(k, first, size, axis=1), _cut(v, first, size, axis=1)
             mask, bias = (None if x is None else _cut(x, first, size, axis=3) for x in (mask, bias))
@@ -84,9 +85,7 @@ class WindowedAttention(Attention):
 
 
 def _cut(x, first, size: int, axis: int):
-    """``size`` entries of ``x`` from ``first`` along an axis; all of a mask that is the same for every key."""
+    """``size`` entries of ``x`` from ``first`` along an axis."""
     shape = ops.shape(x)
-    if shape[axis] == size:
-        return x
     start = [first if i == axis else 0 for i in range(len(shape))]
     return ops.slice(x, start, [size if i == axis else n for i, n in enumerate(shape)])

@@ -25,17 +25,22 @@ class Axial2DPosition(PlacedPosition):
         base: of the sinusoids.
 
     Raises:
-        InputError: the width does not divide into two even halves, blocks don't fill a row, or a call asks for more
-            rows than were learned.
+        InputError: the width does not divide into two even halves, blocks don't fill rows or columns, or a call asks
+            for more rows than were learned.
 
     Reference:
-        Parmar et al., 2018, "Image Transformer", section 4.1, for sinusoids; Ho et al., 2019, "Axial Attention in
+        Parmar et al., 2018, "Image Transformer", section 3.1, for both; Ho et al., 2019, "Axial Attention in
         Multidimensional Transformers", for learned ones.
     """
 
     stage = "embedding"
 
-    variants = ({}, {"columns": 4, "block_height": 2, "block_width": 2}, {"columns": 4, "learned": True})
+    variants = (
+        {},
+        {"randomized": 64, "spacing": 2},
+        {"columns": 4, "block_height": 2, "block_width": 2},
+        {"columns": 4, "learned": True},
+    )
 
     def __init__(
         self,
@@ -61,6 +66,10 @@ class Axial2DPosition(PlacedPosition):
             last = (self.randomized or self.max_length) - 1
             rows = (last // (columns * block_height) + 1) * block_height
         self.rows = rows
+        if learned:
+            if rows % block_height:
+                raise InputError(f"blocks {block_height} high don't fill {rows} rows")
+            self.require_room()
 
     @property
     def limit(self) -> int | None:
@@ -78,12 +87,7 @@ class Axial2DPosition(PlacedPosition):
     def call(self, query_positions, key_positions=None):
         rows, columns = self.grid.cell(query_positions)
         if self.learned:
-            length = query_positions.shape[0] or 0
-            if length > self.limit:
-                raise InputError(
-                    f"{length} positions are asked for and {self.limit} were learned; shorten the input, or train "
-                    "with more rows or with sinusoids"
-                )
+            self.refuse_beyond(query_positions, key_positions)
             parts = [ops.take(self.row_table, rows, axis=0), ops.take(self.column_table, columns, axis=0)]
         else:
             parts = [sinusoids(rows, self.width // 2, self.base), sinusoids(columns, self.width // 2, self.base)]

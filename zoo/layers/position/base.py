@@ -76,7 +76,7 @@ class PlacedPosition(Position):
     Args:
         randomized: in training, tokens stand at a random sample, in order, of the positions below this: longer
             sequences then hold no position that was never seen. None: at 0, 1, 2, ...
-        spacing: from one token to the next outside of training. Ruoss et al. draw a sample there too; a fixed
+        spacing: from one token to the next where positions are not drawn. Ruoss et al. draw a sample there too; a fixed
             distance lets a sequence be decoded step by step.
 
     Raises:
@@ -99,6 +99,32 @@ class PlacedPosition(Position):
         self.randomized = randomized
         self.spacing = spacing
         self.seed_generator = None if randomized is None else keras.random.SeedGenerator()
+
+    def refuse_beyond(self, *positions) -> None:
+        """For a scheme with a table: sees that it has a row for each of so many positions, None where there are none.
+
+        Raises:
+            InputError: there are more than :attr:`limit`.
+        """
+        lengths = [part.shape[0] for part in positions if part is not None]
+        length = max((length for length in lengths if length is not None), default=0)
+        if length > self.limit:
+            raise InputError(
+                f"{length} positions are asked for and {self.limit} were learned; "
+                "shorten the input, or train with a larger max_length or a scheme without a limit"
+            )
+
+    def require_room(self) -> None:
+        """For a scheme with a table: sees that it is long enough for the longest sequence.
+
+        Raises:
+            InputError: ``spacing`` leaves too few positions.
+        """
+        if self.max_length is not None and self.limit < self.max_length:
+            raise InputError(
+                f"with a spacing of {self.spacing} there are {self.limit} positions, and the longest sequence has "
+                f"{self.max_length}; learn more of them, or set spacing to 1"
+            )
 
     def place(self, indices, training=None):
         if training and self.randomized is not None:

@@ -29,6 +29,7 @@ class LearnedPosition(PlacedPosition):
         if self.max_length is None:
             raise InputError("learned positions need max_length, the number of positions to learn")
         self.rows = self.randomized or self.max_length  # of the table
+        self.require_room()
 
     @property
     def limit(self) -> int:
@@ -43,11 +44,5 @@ class LearnedPosition(PlacedPosition):
         self.built = True
 
     def call(self, query_positions, key_positions=None):
-        lengths = [positions.shape[0] for positions in (query_positions, key_positions) if positions is not None]
-        length = max((length for length in lengths if length is not None), default=0)
-        if length > self.limit:
-            raise InputError(
-                f"{length} positions are asked for and {self.limit} were learned; "
-                "shorten the input, or train with a larger max_length or a scheme without a limit"
-            )
+        self.refuse_beyond(query_positions, key_positions)
         return ops.cast(ops.take(self.table, query_positions, axis=0), self.compute_dtype)  # (T, width)
