@@ -84,9 +84,7 @@ class RelativeAttention(Attention):
 
     def logits(self, q, k, offset):
         q = q * self.head_dim**-0.5
-        to_logits, _ = self._form(q, k)
-        rows = self._rows(self.distance_keys, ops.shape(q)[1], ops.shape(k)[1], offset, q.dtype)
-        return ops.einsum("btnh,bsnh->bnts", q, k) + to_logits(q, rows)
+        return ops.einsum("btnh,bsnh->bnts", q, k) + self._form(q, k, offset).logits(q, self._of(self.distance_keys, q))
 
     def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
         if not self.relative_values:
@@ -98,56 +96,85 @@ class RelativeAttention(Attention):
         context = ops.einsum("bnts,bsnh->btnh", weights, v)
         if mask is not None:  # a query with nothing to attend to has weights all the same, keys ahead included
             weights = ops.where(mask, weights, ops.zeros((), weights.dtype))
-        _, to_context = self._form(q, k)
-        rows = self._rows(self.distance_values, ops.shape(q)[1], ops.shape(k)[1], offset, q.dtype)
-        return context + to_context(weights, rows), scores if with_scores else None
+        context = context + self._form(q, k, offset).context(weights, self._of(self.distance_values, q))
+        return context, scores if with_scores else None
 
-    def _form(self, q, k):
-        return (_skewed if self.form == "skewed" else _gathered)(ops.shape(q)[1], ops.shape(k)[1])
+    def _form(self, q, k, offset):
+        form = _Skewed if self.form == "skewed" else _Gathered
+        return form(ops.shape(q)[1], ops.shape(k)[1], offset, self.max_distance, self.causal)
 
-    def _distances(self, num_queries, num_keys, offset):
-        """The distance of each pair (T, S), or, skewed, the C distances there are, from the farthest back."""
-        start = 0 if offset is None else ops.cast(offset, "int32")
-        if self.form == "gather":
-            queries = ops.arange(num_queries, dtype="int32") + start
-            return ops.expand_dims(ops.arange(num_keys, dtype="int32"), 0) - ops.expand_dims(queries, 1)
+    def _of(self, table, q):
+        """(R, N, H), or (R, H) where the heads share them."""
+        table = ops.cast(table, q.dtype)
+        return table if self.per_head else ops.squeeze(table, 1)
+
+
+class _Gathered:
+    """A vector is looked up for each pair of a query and a key.
+
+    Args:
+        num_queries, num_keys: T and S.
+        offset: as for :meth:`RelativeAttention.logits`.
+        max_distance, causal: of the layer.
+    """
+
+    def __init__(self, num_queries, num_keys, offset, max_distance: int, causal: bool):
+        queries = ops.arange(num_queries, dtype="int32") + (0 if offset is None else ops.cast(offset, "int32"))
+        distances = ops.expand_dims(ops.arange(num_keys, dtype="int32"), 0) - ops.expand_dims(queries, 1)
+        self.rows = ops.clip(distances, -max_distance, 0 if causal else max_distance) + max_distance  # (T, S)
+
+    def logits(self, q, table):
+        """(B, T, N, H) and the table -> (B, N, T, S)."""
+        form = "btnh,tsnh->bnts" if len(table.shape) == 3 else "btnh,tsh->bnts"
+        return ops.einsum(form, q, ops.take(table, self.rows, axis=0))
+
+    def context(self, weights, table):
+        """(B, N, T, S) and the table -> (B, T, N, H)."""
+        form = "bnts,tsnh->btnh" if len(table.shape) == 3 else "bnts,tsh->btnh"
+        return ops.einsum(form, weights, ops.take(table, self.rows, axis=0))
+
+
+class _Skewed:
+    """Products with the vector of each distance, moved to where their keys are; as :class:`_Gathered` otherwise.
+
+    Distances that share a vector are multiplied with it once: only the columns between the two ends are products.
+    """
+
+    def __init__(self, num_queries, num_keys, offset, max_distance: int, causal: bool):
+        self.num_keys = num_keys
         # In a causal pass over the whole, the keys ahead are masked, so their columns may hold anything.
-        columns = num_keys if self.causal and offset is None else num_queries + num_keys - 1
-        return ops.arange(columns, dtype="int32") - (num_queries - 1) - start
+        self.columns = num_keys if causal and offset is None else num_queries + num_keys - 1
+        self.before, self.after = 0, 0  # columns beyond the farthest distance, where that is known
+        if offset is None and isinstance(self.columns, int):
+            self.before = max(num_queries - 1 - max_distance, 0)
+            self.after = 0 if causal else max(num_keys - 1 - max_distance, 0)
+        distances = ops.arange(self.columns - self.before - self.after, dtype="int32") + self.before
+        distances = distances - (num_queries - 1) - (0 if offset is None else ops.cast(offset, "int32"))
+        self.rows = ops.clip(distances, -max_distance, 0 if causal else max_distance) + max_distance
 
-    def _rows(self, table, num_queries, num_keys, offset, dtype):
-        """The vectors of all distances: (T, S, [N,] H) or, skewed, (C, [N,] H)."""
-        distances = self._distances(num_queries, num_keys, offset)
-        ahead = 0 if self.causal else self.max_distance
-        clipped = ops.clip(distances, -self.max_distance, ahead) + self.max_distance
-        rows = ops.take(ops.cast(table, dtype), clipped, axis=0)
-        return rows if self.per_head else ops.squeeze(rows, -2)
+    def logits(self, q, table):
+        form = "btnh,cnh->bntc" if len(table.shape) == 3 else "btnh,ch->bntc"
+        products = ops.einsum(form, q, ops.take(table, self.rows, axis=0))
+        parts = [
+            ops.repeat(products[..., :1], self.before, axis=-1) if self.before else None,
+            products,
+            ops.repeat(products[..., -1:], self.after, axis=-1) if self.after else None,
+        ]
+        parts = [part for part in parts if part is not None]
+        return skew(ops.concatenate(parts, axis=-1) if len(parts) > 1 else products, self.num_keys)
 
-
-def _gathered(num_queries, num_keys):
-    """Logits and context from vectors (T, S, [N,] H), one for each pair."""
-
-    def to_logits(q, rows):
-        return ops.einsum("btnh,tsnh->bnts" if len(rows.shape) == 4 else "btnh,tsh->bnts", q, rows)
-
-    def to_context(weights, rows):
-        return ops.einsum("bnts,tsnh->btnh" if len(rows.shape) == 4 else "bnts,tsh->btnh", weights, rows)
-
-    return to_logits, to_context
-
-
-def _skewed(num_queries, num_keys):
-    """Logits and context from vectors (C, [N,] H), one for each distance."""
-
-    def to_logits(q, rows):
-        products = ops.einsum("btnh,cnh->bntc" if len(rows.shape) == 3 else "btnh,ch->bntc", q, rows)
-        return skew(products, num_keys)
-
-    def to_context(weights, rows):
-        by_distance = unskew(weights, ops.shape(rows)[0])
-        return ops.einsum("bntc,cnh->btnh" if len(rows.shape) == 3 else "bntc,ch->btnh", by_distance, rows)
-
-    return to_logits, to_context
+    def context(self, weights, table):
+        by_distance = unskew(weights, self.columns)  # (B, N, T, C)
+        first, last = self.before, self.columns - self.after
+        if self.before:
+            sums = ops.sum(by_distance[..., : first + 1], axis=-1, keepdims=True)
+            by_distance = ops.concatenate([sums, by_distance[..., first + 1 :]], axis=-1)
+            last -= first
+        if self.after:
+            sums = ops.sum(by_distance[..., last - 1 :], axis=-1, keepdims=True)
+            by_distance = ops.concatenate([by_distance[..., : last - 1], sums], axis=-1)
+        form = "bntc,cnh->btnh" if len(table.shape) == 3 else "bntc,ch->btnh"
+        return ops.einsum(form, by_distance, ops.take(table, self.rows, axis=0))
 
 
 def skew(x, num_keys):
