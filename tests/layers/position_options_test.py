@@ -1,5 +1,6 @@
 """Positions drawn in training, spaced, moved, concatenated, and those of a grid."""
 
+import keras
 import numpy as np
 import pytest
 from keras import ops, random
@@ -150,3 +151,18 @@ def test_learned_rows_end():
         layer(ops.arange(9))
     with pytest.raises(InputError, match="9 positions are asked for and 8 were learned"):
         layer(ops.arange(1), ops.arange(9))  # a cache with room for more
+
+
+@pytest.mark.parametrize("name", ["learned", "axial_2d"])
+def test_a_compiled_step_of_any_length_does_not_run_past_a_table_in_silence(name):
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("only TensorFlow compiles a step for any length")
+    import tensorflow as tf
+
+    options = {"columns": 4, "learned": True, "max_length": 8} if name == "axial_2d" else {"max_length": 8}
+    layer = make(name, **options)
+    for jit in (False, True):
+        step = tf.function(layer, input_signature=[tf.TensorSpec((None,), tf.int32)], jit_compile=jit)
+        np.testing.assert_allclose(array(step(tf.range(8))), array(layer(ops.arange(8))), atol=1e-6)
+        if jit:  # without XLA, TensorFlow refuses to look up what is not there
+            assert np.isnan(array(step(tf.range(12)))[8:, : layer.width // 2]).all()

@@ -87,8 +87,8 @@ class Axial2DPosition(PlacedPosition):
     def call(self, query_positions, key_positions=None):
         rows, columns = self.grid.cell(query_positions)
         if self.learned:
-            self.refuse_beyond(query_positions, key_positions)
-            parts = [ops.take(self.row_table, rows, axis=0), ops.take(self.column_table, columns, axis=0)]
+            of_rows = self.row_of(self.row_table, rows, query_positions, key_positions)
+            parts = [of_rows, ops.take(self.column_table, columns, axis=0)]
         else:
             parts = [sinusoids(rows, self.width // 2, self.base), sinusoids(columns, self.width // 2, self.base)]
         return ops.cast(ops.concatenate(parts, axis=-1), self.compute_dtype)

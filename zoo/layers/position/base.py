@@ -100,11 +100,14 @@ class PlacedPosition(Position):
         self.spacing = spacing
         self.seed_generator = None if randomized is None else keras.random.SeedGenerator()
 
-    def refuse_beyond(self, *positions) -> None:
-        """For a scheme with a table: sees that it has a row for each of so many positions, None where there are none.
+    def row_of(self, table, index, *positions):
+        """For a scheme with a table: its rows at ``index``, once there is one for each of so many positions.
+
+        Where the length is not known when a step is compiled, no error can be raised: what is beyond is not a number
+        then, and so is all that comes of it.
 
         Raises:
-            InputError: there are more than :attr:`limit`.
+            InputError: there are more positions than :attr:`limit`.
         """
         lengths = [part.shape[0] for part in positions if part is not None]
         length = max((length for length in lengths if length is not None), default=0)
@@ -113,6 +116,10 @@ class PlacedPosition(Position):
                 f"{length} positions are asked for and {self.limit} were learned; "
                 "shorten the input, or train with a larger max_length or a scheme without a limit"
             )
+        rows = ops.take(table, index, axis=0)
+        if None in lengths:
+            rows = ops.where(ops.expand_dims(index < table.shape[0], 1), rows, float("nan"))
+        return rows
 
     def require_room(self) -> None:
         """For a scheme with a table: sees that it is long enough for the longest sequence.

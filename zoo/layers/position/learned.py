@@ -44,5 +44,5 @@ class LearnedPosition(PlacedPosition):
         self.built = True
 
     def call(self, query_positions, key_positions=None):
-        self.refuse_beyond(query_positions, key_positions)
-        return ops.cast(ops.take(self.table, query_positions, axis=0), self.compute_dtype)  # (T, width)
+        rows = self.row_of(self.table, query_positions, query_positions, key_positions)
+        return ops.cast(rows, self.compute_dtype)  # (T, width)
