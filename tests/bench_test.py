@@ -4,9 +4,8 @@ import sys
 
 import pytest
 
-from zoo import bench as benchmark
 from zoo import plugin, registry
-from zoo.bench import Settings, bench, growth, make_step, measure, parse_kind, split_kinds
+from zoo.bench import Settings, bench, compare, growth, make_step, measure, parse_kind, split_kinds
 from zoo.errors import InputError
 
 PLUGIN = '''
@@ -29,13 +28,13 @@ def real(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
     file = folder / "broken.py"
     file.write_text(PLUGIN)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry.attention, "_classes", dict(registry.attention._classes))
-        plugin.load(str(file))
-        sys.modules.pop(plugin.module_name(file))
+    plugin.load(str(file))
+    try:
         kinds = ["multi_head", "relative:form=gather", "bench_test_broken"]
         settings = Settings(head_dim=32, plugins=[str(file)], repeats=3)
         return bench(kinds, [384], folder / "new" / "out", settings, rounds=1), folder / "new" / "out"
+    finally:
+        del registry.attention._classes["bench_test_broken"], sys.modules[plugin.module_name(file)]
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ def faked(monkeypatch):
             calls.append((name, length))
             return answer(name, length)
 
-        monkeypatch.setattr(benchmark, "_in_own_process", in_own_process)
+        monkeypatch.setattr(compare, "_in_own_process", in_own_process)
         return calls
 
     return fake
@@ -150,13 +149,32 @@ def test_a_process_that_crashes_is_a_failure(script, reason, tmp_path, monkeypat
         bench(["multi_head"], [16], tmp_path / "out")
 
 
-def test_a_picture_that_fails_leaves_the_files_of_before(faked, tmp_path, monkeypatch):
+def test_a_run_that_is_interrupted_leaves_the_rounds_before(faked, tmp_path):
+    def answer(name, length):
+        if len(calls) > 5:
+            raise KeyboardInterrupt
+        return result(len(calls))
+
+    calls = faked(answer)
+    with pytest.raises(KeyboardInterrupt):
+        bench(["multi_head", "local"], [16], tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+    with open(tmp_path / "out.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["kind"], row["samples"], row["ms_max"]) for row in rows] == [
+        ("multi_head", "2", "3.0"),
+        ("local", "2", "4.0"),
+    ]
+
+
+def test_a_picture_that_fails_leaves_the_one_of_before(faked, tmp_path, monkeypatch):
     faked(lambda name, length: result(1))
-    (tmp_path / "out.csv").write_text("before")
-    monkeypatch.setattr(benchmark, "_draw", lambda rows: 1 / 0)
+    (tmp_path / "out.png").write_text("before")
+    monkeypatch.setattr(compare, "draw", lambda rows: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         bench(["multi_head"], [16], tmp_path / "out")
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.csv", "before")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "out.png"]
+    assert (tmp_path / "out.png").read_text() == "before"
 
 
 # What is asked for

@@ -180,7 +180,8 @@ def test_half_precision(rng, name, policy):
     out, cache, outs = half(x, attention_mask=mask), half.init_cache(2, 300), []
     assert keras.backend.standardize_dtype(out.dtype) == half.compute_dtype
     for start in range(0, 300, 10):
-        step, cache = half(x[:, start : start + 10], attention_mask=mask, cache=cache, cache_index=start)
+        index = ops.convert_to_tensor(start, "int32")
+        step, cache = half(x[:, start : start + 10], attention_mask=mask, cache=cache, cache_index=index)
         outs.append(array(step))
     tolerance = {"bfloat16": 0.03, "float16": 0.004}[half.compute_dtype]
     for found in (array(out), np.concatenate(outs, 1)):
@@ -225,10 +226,12 @@ def test_heads_that_do_not_talk_are_multi_head_attention(rng):
 
 
 @backends
-def test_the_cache_of_linear_attention_is_two_sums(rng):
-    layer = make("linear_attention", causal=True)
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_the_cache_of_linear_attention_is_two_sums_in_float32(rng, policy):
+    layer = make("linear_attention", causal=True, dtype=policy)
     x = rng.normal(size=(2, 5, WIDTH)).astype("float32")
-    _, cache = layer(x, cache=layer.init_cache(2, 1000), cache_index=0)
+    _, cache = layer(x[:, :3], cache=layer.init_cache(2, 1000), cache_index=0)
+    _, cache = layer(x[:, 3:], cache=cache, cache_index=3)
     k, v = (array(dense(x)).reshape(2, 5, HEADS, HEAD_DIM) for dense in (layer.key_dense, layer.value_dense))
     features = np.where(k > 0, k + 1, np.exp(k))
     (state,) = cache.values()

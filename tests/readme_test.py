@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from zoo import cli
+from zoo import recipe as recipes
+from zoo.training.check import check
+
 README = Path(__file__).parents[1] / "README.md"
 
 
@@ -44,6 +48,12 @@ def test_the_plugin_trains_and_is_loaded_again_by_the_run(tmp_path):
     assert '"exact_match"' in zoo("evaluate", "--workdir=run", "--limit=4", folder=tmp_path)
 
 
+def test_the_plugin_keeps_its_contract(tmp_path):
+    (tmp_path / "cosine.py").write_text(block("plugin"))
+    (tmp_path / "check.py").write_text(block("check"))
+    run([sys.executable, "check.py"], tmp_path)
+
+
 def test_the_library_example(tmp_path):
     (tmp_path / "example.py").write_text(block("library"))
     lines = run([sys.executable, "example.py"], tmp_path).splitlines()
@@ -68,4 +78,10 @@ def test_the_tables_name_everything_there_is(tmp_path):
 def test_the_commands_that_change_one_thing_are_understood(command, tmp_path):
     words = [w for w in command.replace("\\\n", " ").replace("FOLDER", str(tmp_path)).split() if w != "\\"]
     words = [w for w in words if not w.startswith(("--workdir", "--plugin", "--attention=cosine"))]
-    zoo("show", *words, folder=tmp_path)
+    check(recipes.from_json(zoo("show", *words, "--format=json", folder=tmp_path)))
+
+
+@pytest.mark.parametrize("command", re.findall(r"^zoo (?!train)(\w+) (.*)$", README.read_text(), re.MULTILINE))
+def test_the_flags_of_the_other_commands_are_theirs(command):
+    name, words = command
+    assert set(re.findall(r"--(\w+)", words)) <= set(cli.COMMANDS[name].flags)

@@ -5,8 +5,8 @@ Nothing here imports Keras or TensorFlow until a command needs it: the flags dec
 
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from absl import flags
 
@@ -22,12 +22,16 @@ _BENCH_FLAGS = ("repeats", "rounds", "output", "backend", "plugin", "format")
 
 @dataclass(frozen=True)
 class Command:
-    """A command: what it does, the flags it takes and the arguments after its name."""
+    """A command: what it does, the flags it takes and the arguments after its name.
+
+    A flag that means something else to it than to other commands has a text of its own in ``help``.
+    """
 
     run: Callable[[flags.FlagValues, list[str]], int | None]
     summary: str
     flags: tuple[str, ...]
     arguments: str = ""
+    help: Mapping[str, str] = field(default_factory=dict)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -39,8 +43,8 @@ def main(argv: list[str] | None = None) -> None:
     except InputError as error:
         print(f"zoo: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("\nzoo: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print("\nzoo:", "; ".join(["interrupted", *map(str, interrupt.args)]), file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # the reader, as in `zoo list | head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -162,6 +166,10 @@ COMMANDS = {
         inspecting.attend,
         "show where every head looks, in a picture and a page",
         ("workdir", "recipe", "checkpoint", "backend", "plugin", "text", "target", "output"),
+        help={
+            "text": "the source to look at",
+            "output": "the files to write, without their endings; attention in the run directory when not given",
+        },
     ),
     "list": Command(
         looking.list_,
@@ -176,11 +184,21 @@ COMMANDS = {
         "whether an attention kind or a positional scheme keeps its contract",
         ("set", "num_heads", "plugin", "backend", "format"),
         "NAME",
+        help={
+            "set": "an option, as in model.attention_options.block_length=4; repeatable. Several are tried without",
+            "num_heads": "of an attention kind",
+        },
     ),
     "bench": Command(
         measuring.bench,
         "time and memory of attention kinds as sequences grow, in a table and a picture",
         ("attention", "lengths", "pass", "causal", "num_heads", "width", *_BENCH_FLAGS),
+        help={
+            "attention": "kinds and their options, as in multi_head,local:block_length=256,sliding=true",
+            "num_heads": "attention heads, 4 when not given",
+            "width": "of the layer, 64 for each head when not given",
+            "output": "the files to write, without their endings; bench when not given",
+        },
     ),
 }
 
@@ -196,8 +214,8 @@ def _help_of(name: str, values: flags.FlagValues) -> str:
     lines = [f"usage: zoo {name} {command.arguments}".rstrip() + " [--flag=value ...]", "", command.summary, ""]
     for flag in command.flags:
         end = ";\n"  # absl goes on to say how a flag is repeated
-        setting = f" ({SETTINGS[flag]})" if flag in SETTINGS else ""
-        lines.append(f"  --{flag:<14} {values[flag].help.partition(end)[0]}{setting}")
+        setting = f" ({SETTINGS[flag]})" if flag in SETTINGS and "set" in command.flags else ""
+        lines.append(f"  --{flag:<14} {command.help.get(flag) or values[flag].help.partition(end)[0] + setting}")
     return "\n".join(lines)
 
 

@@ -90,7 +90,19 @@ class Registry:
 
     def unregister(self, name: str) -> None:
         """Takes back what :meth:`register` did, for a class that was to have a name only for a while."""
-        del self._classes[name]
+        cls, full_name = self._classes.pop(name), f"zoo>{self.kind}.{name}"
+        keras = sys.modules.get("keras")
+        if keras is None or not issubclass(cls, keras.layers.Layer):
+            return
+        from keras.src.saving.object_registration import GLOBAL_CUSTOM_NAMES  # no public function forgets a name
+
+        objects = keras.saving.get_custom_objects()
+        objects.pop(full_name, None)
+        if GLOBAL_CUSTOM_NAMES.get(cls) == full_name:
+            del GLOBAL_CUSTOM_NAMES[cls]
+            for other_name, other in objects.items():
+                if other is cls:  # the name it had before
+                    GLOBAL_CUSTOM_NAMES[cls] = other_name
 
     def get(self, name: str) -> type:
         """The class registered as ``name``.

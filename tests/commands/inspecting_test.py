@@ -38,7 +38,7 @@ def test_weights_are_those_that_the_layer_gives(trained):
     _, scores = layer.self_attention(layer.self_norm(x), return_attention_scores=True)
     np.testing.assert_allclose(maps.maps[0].weights, np.asarray(scores)[0], atol=1e-6)
     before = run.generate(["abc"])
-    attention_maps(run, "abc")
+    attention_maps(run, "abc", "cab")
     assert run.generate(["abc"]) == before  # nothing is left behind in the model
 
 

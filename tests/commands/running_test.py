@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from zoo import recipe as recipes
+
 # What training refuses
 
 
@@ -69,6 +71,28 @@ def test_a_recipe_file_that_is_no_recipe(refused):
     assert [path.name for path in Path.cwd().iterdir() if path.name != "__pycache__"] == ["mine.py"]
 
 
+def test_an_interruption_says_how_to_go_on_where_one_can(called, monkeypatch):
+    from zoo.training import train
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "train", interrupt)
+    code, _, err = called("train", "--recipe=copy", "--workdir=run")
+    assert (code, err) == (130, "\nzoo: interrupted; the same command goes on from the last checkpoint\n")
+    monkeypatch.setattr(recipes, "list_recipes", interrupt)
+    code, _, err = called("list", "recipe")
+    assert (code, err) == (130, "\nzoo: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "folder"),
+    [("copy", "runs/copy"), ("folder/mine.py", "runs/mine"), ("theirs/copy", "runs/theirs/copy")],
+)
+def test_a_run_directory_is_named_after_the_recipe(refused, recipe, folder):
+    assert f"{folder!r} is no run directory" in refused("evaluate", f"--recipe={recipe}")
+
+
 # Evaluate and generate
 
 
@@ -98,7 +122,8 @@ def test_generate_from_text_file_and_standard_input(command, called, trained):
     done = command("generate", f"--workdir={trained}", "--batch_size=3", "--format=json", input="\n".join(texts))
     assert (done.returncode, done.stderr) == (0, "")
     rows = [json.loads(row) for row in done.stdout.splitlines()]
-    assert rows == [{"source": text, "output": line} for text, line in zip(texts, lines, strict=True)]
+    assert [(row["source"], row["output"]) for row in rows] == list(zip(texts, lines, strict=True))
+    assert all(row["log_probability"] < 0 for row in rows)
 
 
 def standard_input(monkeypatch, data: bytes) -> None:

@@ -65,7 +65,9 @@ def changes(values: flags.FlagValues) -> dict[str, Any]:
 
 def workdir_of(values: flags.FlagValues) -> Path:
     """The run directory: as given, or named after the recipe."""
-    return Path(values.workdir or Path("runs") / Path(values.recipe).stem)
+    if values.workdir:
+        return Path(values.workdir)
+    return Path("runs", Path(values.recipe).stem if values.recipe.endswith(".py") else values.recipe)
 
 
 def trained(values: flags.FlagValues):

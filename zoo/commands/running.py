@@ -16,7 +16,10 @@ def train(values: flags.FlagValues, arguments: list[str]) -> None:
     given.import_tensorflow()
     from zoo.training.train import train
 
-    result = train(recipe, workdir)
+    try:
+        result = train(recipe, workdir)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("the same command goes on from the last checkpoint") from None
     print(f"best: {', '.join(f'{k} {v}' for k, v in result.items() if k.startswith('best_'))}; use it:")
     print(f"  zoo evaluate --workdir={workdir}\n  zoo generate --workdir={workdir} --text='...'")
 

@@ -5,9 +5,14 @@ import shutil
 import sys
 
 
+def form_of(form: str | None) -> str:
+    """The form that was asked for; else a table in a terminal, and tab-separated text elsewhere."""
+    return form or ("table" if sys.stdout.isatty() else "tsv")
+
+
 def print_rows(rows: list[dict[str, str]], form: str | None) -> None:
-    """Prints rows of the same columns as "table", "tsv" or "json"; None: a table in a terminal, else tab-separated."""
-    form = form or ("table" if sys.stdout.isatty() else "tsv")
+    """Prints rows of the same columns as "table", "tsv" or "json"; see :func:`form_of` for None."""
+    form = form_of(form)
     if form == "json":
         print(json.dumps(rows, indent=2, ensure_ascii=False))
     elif form == "tsv":

@@ -58,20 +58,24 @@ def attention_maps(trained: Trained, text: str, output: str | None = None) -> Ma
     task, model = trained.task, trained.model
     if not hasattr(task, "source") or not hasattr(task, "target"):
         raise InputError(f"task {trained.recipe.task.name!r} has no subwords to put on the axes")
-    output = trained.generate([text])[0] if output is None else output
+    limit = model.position_limit()
+    decoded = output is None
+    output = trained.generate([text])[0] if decoded else output
     source, target = task.source.encode(text), task.target.encode(output)
+    if decoded and limit is not None:  # in other tokens than it was written in, it may be longer
+        target = target[: limit - 1 if model.layout == "encoder_decoder" else max(limit - len(source) - 1, 0)]
     if model.layout == "encoder_decoder":
         inputs = {"source": [*source, END], "target": [BEGIN, *target]}
         axes = {
             "encoder": [*task.source.pieces(text), "</s>"],
-            "decoder": ["<s>", *task.target.pieces(output)],
+            "decoder": ["<s>", *task.target.pieces(output)[: len(target)]],
         }
     elif model.layout == "decoder":
         inputs = {"tokens": [*source, BEGIN, *target]}
-        axes = {"decoder": [*task.source.pieces(text), "<s>", *task.target.pieces(output)]}
+        axes = {"decoder": [*task.source.pieces(text), "<s>", *task.target.pieces(output)[: len(target)]]}
     else:
         inputs, axes = {"tokens": source}, {"encoder": task.source.pieces(text)}
-    limit, longest = model.position_limit(), max(map(len, inputs.values()))
+    longest = max(map(len, inputs.values()))
     if limit is not None and longest > limit:
         raise InputError(f"{longest} tokens are longer than the {limit} positions of the model; shorten the text")
     seen, without = _recorded(model, {name: np.array([tokens]) for name, tokens in inputs.items()})

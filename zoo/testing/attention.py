@@ -1,72 +1,40 @@
 """The properties of an attention kind."""
 
+import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
 from zoo import registry
 from zoo.layers.attention.base import CAPABILITIES, Attention
+from zoo.layers.attention.windowed import WindowedAttention
 from zoo.layers.configured import Configured, constructor_parameters
 from zoo.testing import model, outside
-from zoo.testing.backend import array, compiled, gradients
-from zoo.testing.report import Report, Unsupported, chosen, run
+from zoo.testing.backend import TOLERANCE, array, close, compiled, gradients
+from zoo.testing.kind import WIDTH, Kind, influence, inputs
+from zoo.testing.report import Report, Result, Unsupported, chosen, run
 
-WIDTH = 12
-LENGTHS = (1, 2, 3, 5, 8, 13, 24)
-TOLERANCE = 1e-5
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind with the options it is tried with."""
-
-    cls: type[Attention]
-    name: str
-    num_heads: int = 2
-    head_dim: int = 4
-    options: dict[str, Any] = field(default_factory=dict)
-
-    def make(self, *, value_width: int | None = None, seed: int = 0, **settings) -> Attention:
-        """A built layer with random weights, biases included."""
-        sizes = {"num_heads": self.num_heads, "head_dim": self.head_dim, **settings}
-        layer = self.cls(**sizes, **self.options)
-        layer.build((None, None, WIDTH), None if value_width is None else (None, None, value_width))
-        rng = np.random.default_rng(seed)
-        for weight in layer.trainable_weights:
-            weight.assign(rng.normal(scale=0.4, size=weight.shape))
-        return layer
-
-    def needs(self, *capabilities: str) -> None:
-        """Leaves the property untried if the kind does not claim all of these."""
-        missing = sorted(set(capabilities) - self.cls.supports)
-        if missing:
-            raise Unsupported(f"not in supports: {', '.join(missing)}")
-
-    @property
-    def modes(self) -> list[bool]:
-        """Of ``causal``, those the kind claims."""
-        found = [mode for mode, name in ((False, "bidirectional"), (True, "causal")) if name in self.cls.supports]
-        assert found, "supports has neither 'causal' nor 'bidirectional'"
-        return found
+LENGTHS = (1, 2, 5, 13, 24)
 
 
 def check_attention(
     kind: str | type[Attention],
     *,
     num_heads: int | None = None,
-    head_dim: int = 4,
+    head_dim: int | None = None,
     properties: Sequence[str] | None = None,
+    tell: Callable[[Result], None] = lambda result: None,
     **options,
 ) -> Report:
     """Tries an attention kind, property by property.
 
     Args:
         kind: a registered name, or a class.
-        num_heads, head_dim: of the layers that are tried.
+        num_heads, head_dim: of the layers that are tried; what the kind's ``variants`` say, or 2 and 4, when None.
         properties: names of those to try; all when None.
+        tell: is told each result as soon as there is one.
         options: of the kind. Without any, those of each of its ``variants`` in turn.
 
     Raises:
@@ -74,35 +42,11 @@ def check_attention(
     """
     cls = registry.attention.get(kind) if isinstance(kind, str) else kind
     name = kind if isinstance(kind, str) else cls.__name__
-    results = []
+    checks, results = chosen(PROPERTIES, properties), []
     for variant in [options] if options else cls.variants:
-        variant = dict(variant)
-        heads = num_heads or variant.pop("num_heads", 2)
-        label = f"{name}({', '.join(f'{key}={value}' for key, value in variant.items())})" if variant else name
-        results += run(label, chosen(PROPERTIES, properties), Kind(cls, name, heads, head_dim, variant))
+        subject = Kind.of_variant(cls, name, variant, num_heads=num_heads, head_dim=head_dim)
+        results += run(subject.label, checks, subject, tell)
     return Report(tuple(results))
-
-
-def inputs(batch: int, length: int, seed: int = 1, width: int = WIDTH) -> np.ndarray:
-    """Random (B, T, D)."""
-    return np.random.default_rng(seed).normal(size=(batch, length, width)).astype("float32")
-
-
-def close(found, expected, what: str, tolerance: float = TOLERANCE) -> None:
-    """Raises AssertionError, saying what differs by how much."""
-    found, expected = array(found), np.asarray(expected)
-    assert found.shape == expected.shape, f"{what}: the shape is {found.shape}, not {expected.shape}"
-    assert np.isfinite(found).all(), f"{what}: not finite"
-    difference = np.abs(found - expected).max(initial=0)
-    assert difference <= tolerance, f"{what}: differs by {difference:.2g}"
-
-
-def influence(layer: Attention, length: int, **settings) -> np.ndarray:
-    """Bool (T, S): whether the output at t changes with the input at s."""
-    x = np.repeat(inputs(1, length), length + 1, axis=0)
-    x[np.arange(length), np.arange(length)] += inputs(1, length, seed=2)[0] * 3  # one changed place in each copy
-    out = array(layer(x, **settings))
-    return (np.abs(out[:-1] - out[-1:]).max(-1) > TOLERANCE).T
 
 
 # Properties --------------------------------------------------------------------------------------------------------
@@ -132,7 +76,7 @@ def dtype_policies(kind: Kind) -> None:
         for policy, share in (("float32", 1e-6), ("mixed_bfloat16", 0.06), ("mixed_float16", 0.01)):
             layer = kind.make(causal=causal, dtype=policy)
             out = layer(x)
-            dtype = str(out.dtype).removeprefix("torch.").removeprefix("<dtype: '").removesuffix("'>")
+            dtype = keras.backend.standardize_dtype(out.dtype)
             assert dtype == layer.compute_dtype, f"under {policy} the output is {dtype}"
             stored = {weight.dtype for weight in layer.trainable_weights}
             assert stored <= {"float32"}, f"under {policy} weights are {stored}"
@@ -141,19 +85,21 @@ def dtype_policies(kind: Kind) -> None:
 
 def scale(kind: Kind) -> str:
     """The softmax is no sharper with wide heads than with narrow ones."""
-    if not kind.cls.scaled or not kind.options.get("scaled", True):
+    if not kind.make().scaled:
         raise Unsupported("unscaled on purpose")
     kind.needs("scores", "bidirectional")
-    entropies = {}
+    entropies, state = {}, random.getstate()
+    random.seed(0)  # from which Keras draws the seeds of the initializers
     for head_dim in (4, 256):
         layer = kind.cls(num_heads=kind.num_heads, head_dim=head_dim, **kind.options)
         x = inputs(2, 24, width=kind.num_heads * head_dim)
         scores = array(layer(x, return_attention_scores=True)[1])
         entropies[head_dim] = float(-(scores * np.log(scores + 1e-9)).sum(-1).mean())
+    random.setstate(state)
     small, large = entropies.values()
     assert large > small / 2, (
         f"wide heads saturate the softmax: an entropy of {small:.2f} nats with heads of 4, {large:.2f} with 256; "
-        "divide the products by sqrt(head_dim), or set scaled = False on the class"
+        "divide the products by sqrt(head_dim), or set scaled = False"
     )
     return f"entropy {small:.2f} nats with heads of 4, {large:.2f} with 256"
 
@@ -172,27 +118,30 @@ def no_leak_from_the_future(kind: Kind) -> None:
 
 
 def masks(kind: Kind) -> None:
-    """A query sees nothing that is masked, by key or for itself, and all that is not if it has no order of its own."""
+    """A query sees nothing that is masked, by key or for itself, and all else in its window, if it has one."""
     kind.needs("mask")
     rng = np.random.default_rng(4)
     for causal in kind.modes:
         layer = kind.make(causal=causal)
+        windowed = isinstance(layer, WindowedAttention)
         for length in LENGTHS:
+            places = np.arange(length, dtype="int32")
+            allowed = np.tri(length, dtype=bool) | (not causal)
+            if windowed:
+                allowed = array(layer.seen(places[:, None], places[None])).astype(bool)
             for rows in (1, length):
                 mask = rng.random((1, rows, length)) < 0.6
                 mask[:, -1, 0] = True
-                seen = np.broadcast_to(mask, (1, length, length))[0] & (np.tri(length, dtype=bool) | (not causal))
+                seen = mask[0] & allowed
                 found = influence(layer, length, attention_mask=np.repeat(mask, length + 1, 0))
                 wrong = np.argwhere(found & ~seen & ~np.eye(length, dtype=bool))
-                assert not len(wrong), f"at length {length}, the query at {wrong[0][0]} sees the masked {wrong[0][1]}"
-                if not kind.cls.positional:
-                    missed = np.argwhere(seen & ~found)
-                    assert not len(missed), (
-                        f"at length {length}, {missed[0][0]} misses {missed[0][1]}, which it may see"
-                    )
-                if kind.cls.supports >= {"scores"}:
+                assert not len(wrong), f"at length {length}, {wrong[0][0]} sees {wrong[0][1]}, which it may not see"
+                if windowed or not kind.cls.positional:  # another positional kind may see what it likes
+                    lost = np.argwhere(seen & ~found)
+                    assert not len(lost), f"at length {length}, {lost[0][0]} misses {lost[0][1]}, which it may see"
+                if "scores" in kind.cls.supports:
                     scores = array(layer(inputs(1, length), attention_mask=mask, return_attention_scores=True)[1])
-                    assert not scores[0][:, ~seen].any(), f"at length {length}, a masked key has a score"
+                    assert not scores[0][:, ~seen].any(), f"at length {length}, a key that is not seen has a score"
 
 
 def padding_invariance(kind: Kind) -> None:
@@ -203,7 +152,7 @@ def padding_invariance(kind: Kind) -> None:
         for length in LENGTHS:
             x = inputs(1, length)
             expected = array(layer(x))
-            for padding in (1, 4, 11):
+            for padding in (1, 11):
                 padded = np.concatenate([x, inputs(1, padding, seed=5) * 10], 1)
                 mask = np.arange(length + padding)[None, None] < length
                 close(layer(padded, attention_mask=mask)[:, :length], expected, f"{length} and {padding} of padding")
@@ -249,16 +198,45 @@ def permutation_equivariance(kind: Kind) -> None:
 
 
 def cached_steps(kind: Kind) -> None:
-    """Decoding from a cache gives the full pass, however many steps are taken at once."""
+    """Decoding from a cache gives the full pass: any number of steps at once, masked, biased, turned and compiled."""
     kind.needs("causal", "cache")
-    layer, x = kind.make(causal=True), inputs(2, 24)
-    full = array(layer(x))
-    for chunks in ((1,) * 24, (24,), (7, 1, 1, 9, 6), (1, 23), (23, 1)):
-        cache, start = layer.init_cache(2, 27), 0
-        for chunk in chunks:
-            out, cache = layer(x[:, start : start + chunk], cache=cache, cache_index=ops.convert_to_tensor(start))
-            close(out, full[:, start : start + chunk], f"{chunk} from position {start}")
-            start += chunk
+    layer, x = kind.make(causal=True), inputs(2, 16)
+    room = 19  # in the cache, for more than there is
+    angles = np.arange(room)[:, None, None] * np.ones(kind.head_dim) * 0.7
+    rng = np.random.default_rng(10)
+    beside = {
+        "mask": {"attention_mask": np.arange(room) >= np.array([0, 5])[:, None, None]},  # padding in front
+        "bias": {"bias": rng.normal(size=(1, kind.num_heads, room, room)).astype("float32")},
+        "rotation": {"rotation": tuple(turn(angles).astype("float32") for turn in (np.cos, np.sin))},
+    }
+
+    def of(settings, start, stop, keys):
+        """The part of the settings for the queries from ``start`` to ``stop`` and the first ``keys``."""
+        cuts = {
+            "attention_mask": lambda mask: mask[..., :keys],
+            "bias": lambda bias: bias[:, :, start:stop, :keys],
+            "rotation": lambda pair: tuple(part[start:stop] for part in pair),
+        }
+        return {name: cuts[name](value) for name, value in settings.items()}
+
+    uneven = (5, 1, 1, 6, 3)
+    tried = [("", {}, ((1,) * 16, (16,), uneven, (1, 15)))]
+    tried += [(f" with a {name}", given, (uneven,)) for name, given in beside.items() if name in kind.cls.supports]
+    for what, settings, ways in tried:
+        full = array(layer(x, **of(settings, 0, 16, 16)))
+        for chunks in ways:
+            cache, start = layer.init_cache(2, room), 0
+            for chunk in chunks:
+                stop, index = start + chunk, ops.convert_to_tensor(start, "int32")
+                given = of(settings, start, stop, room)
+                out, cache = layer(x[:, start:stop], cache=cache, cache_index=index, **given)
+                close(out, full[:, start:stop], f"{chunk} from position {start}{what}")
+                start = stop
+    if keras.backend.backend() != "torch":
+        step = compiled(lambda y, cache, index: layer(y, cache=cache, cache_index=index))
+        _, cache = layer(x[:, :7], cache=layer.init_cache(2, room), cache_index=0)
+        out, _ = step(ops.convert_to_tensor(x[:, 7:8]), cache, ops.convert_to_tensor(7, "int32"))
+        close(out, array(layer(x))[:, 7:8], "a compiled step")
 
 
 def beam_reorder(kind: Kind) -> None:
@@ -267,9 +245,9 @@ def beam_reorder(kind: Kind) -> None:
     layer, x, later, order = kind.make(causal=True), inputs(3, 6), inputs(3, 5, seed=7), np.array([2, 0, 2])
     expected = array(layer(np.concatenate([x[order], later], 1)))[:, 6:]
     _, cache = layer(x, cache=layer.init_cache(3, 11), cache_index=0)
-    for name, part in cache.items():
-        assert part.shape[0] == 3, f"{name!r} of the cache does not have the batch as its first axis"
-    cache = {name: ops.take(part, order, axis=0) for name, part in cache.items()}
+    rows = [part.shape[:1] for part in keras.tree.flatten(cache)]
+    assert all(tuple(first) == (3,) for first in rows), "a part of the cache does not have the batch as its first axis"
+    cache = keras.tree.map_structure(lambda part: ops.take(part, order, axis=0), cache)
     for i in range(5):
         out, cache = layer(later[:, i : i + 1], cache=cache, cache_index=6 + i)
         close(out[:, 0], expected[:, i], f"step {i} after the reorder")
@@ -295,13 +273,10 @@ def bias_and_rotation(kind: Kind) -> str:
         layer, x = kind.make(causal=causal), inputs(1, 6)
         plain = array(layer(x))
         if "bias" in known:
-            only_self = (
-                np.where(np.eye(6, dtype=bool), 0.0, -1e5)[None, None].repeat(kind.num_heads, 1).astype("float32")
-            )
-            found = np.abs(
-                array(layer(x, bias=only_self)) - array(layer(x, attention_mask=np.eye(6, dtype=bool)[None]))
-            )
-            assert found.max() <= TOLERANCE, "a bias that leaves one key is not a mask that leaves one key"
+            itself = np.eye(6, dtype=bool)[None]
+            alone = np.where(itself, 0.0, -1e5)[None].repeat(kind.num_heads, 1).astype("float32")
+            found = array(layer(x, bias=alone)) - array(layer(x, attention_mask=itself))
+            assert np.abs(found).max() <= TOLERANCE, "a bias that leaves one key is not a mask that leaves one key"
             close(layer(x, bias=np.ones((1, kind.num_heads, 6, 6), "float32")), plain, "the same bias on every key")
         if "rotation" in known:
             still = (np.ones((6, 1, kind.head_dim), "float32"), np.zeros((6, 1, kind.head_dim), "float32"))
@@ -366,12 +341,12 @@ def config(kind: Kind) -> None:
 
 def in_a_fresh_process(kind: Kind) -> None:
     """A saved model gives the same in a process that only loads it."""
-    outside.check_fresh_process(kind.make(causal=kind.modes[-1], name="attention"), inputs(2, 9))
+    outside.check_fresh_process([kind.make(causal=kind.modes[-1], name="attention")], inputs(2, 9))
 
 
 def export(kind: Kind) -> None:
     """TensorFlow alone gives the same from an exported model, at any length."""
-    outside.check_export(kind.make(causal=kind.modes[-1], name="attention"), inputs(2, 9))
+    outside.check_export([kind.make(causal=kind.modes[-1], name="attention")], inputs(2, 9))
 
 
 def in_the_transformer(kind: Kind) -> str:

@@ -1,4 +1,4 @@
-"""Gradients and compiled functions by the means of the backend that is in use."""
+"""Arrays, gradients and compiled functions by the means of the backend that is in use."""
 
 from collections.abc import Callable
 
@@ -8,10 +8,21 @@ from keras import ops
 
 from zoo.testing.report import Unsupported
 
+TOLERANCE = 1e-5
+
 
 def array(x) -> np.ndarray:
     """A tensor as a float32 array."""
     return ops.convert_to_numpy(ops.cast(x, "float32"))
+
+
+def close(found, expected, what: str, tolerance: float = TOLERANCE) -> None:
+    """Raises AssertionError, saying what differs by how much."""
+    found, expected = array(found), np.asarray(expected)
+    assert found.shape == expected.shape, f"{what}: the shape is {found.shape}, not {expected.shape}"
+    assert np.isfinite(found).all(), f"{what}: not finite"
+    difference = np.abs(found - expected).max(initial=0)
+    assert difference <= tolerance, f"{what}: differs by {difference:.2g}"
 
 
 def gradients(function: Callable, x: np.ndarray, layer: keras.layers.Layer) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -14,9 +14,8 @@ from zoo.layers.configured import Configured, constructor_parameters
 from zoo.layers.position.base import Position
 from zoo.layers.transformer import Stack
 from zoo.testing import model
-from zoo.testing.attention import close
-from zoo.testing.backend import array, compiled
-from zoo.testing.report import Report, Unsupported, chosen, run
+from zoo.testing.backend import array, close, compiled
+from zoo.testing.report import Report, Result, Unsupported, chosen, run
 
 SIZES = {"width": 16, "num_heads": 2, "head_dim": 8}
 MAX_LENGTH = 24
@@ -40,18 +39,25 @@ class Scheme:
             weight.assign(rng.normal(size=weight.shape))
         return layer
 
-    def encoded(self) -> None:
+    def needs_encoding(self) -> None:
         """Leaves the property untried if the scheme gives nothing."""
         if self.cls.stage == "none":
             raise Unsupported("the scheme gives nothing")
 
 
-def check_position(scheme: str | type[Position], *, properties: Sequence[str] | None = None, **options) -> Report:
+def check_position(
+    scheme: str | type[Position],
+    *,
+    properties: Sequence[str] | None = None,
+    tell: Callable[[Result], None] = lambda result: None,
+    **options,
+) -> Report:
     """Tries a positional scheme, property by property.
 
     Args:
         scheme: a registered name, or a class.
         properties: names of those to try; all when None.
+        tell: is told each result as soon as there is one.
         options: of the scheme. Without any, those of each of its ``variants`` in turn.
 
     Raises:
@@ -59,10 +65,10 @@ def check_position(scheme: str | type[Position], *, properties: Sequence[str] | 
     """
     cls = registry.position.get(scheme) if isinstance(scheme, str) else scheme
     name = scheme if isinstance(scheme, str) else cls.__name__
-    results = []
+    checks, results = chosen(PROPERTIES, properties), []
     for variant in [options] if options else cls.variants:
         label = f"{name}({', '.join(f'{key}={value}' for key, value in variant.items())})" if variant else name
-        results += run(label, chosen(PROPERTIES, properties), Scheme(cls, name, dict(variant)))
+        results += run(label, checks, Scheme(cls, name, dict(variant)), tell)
     return Report(tuple(results))
 
 
@@ -99,7 +105,7 @@ def shapes(scheme: Scheme) -> str:
 
 def any_offset(scheme: Scheme) -> None:
     """Positions that start anywhere are those of the whole."""
-    scheme.encoded()
+    scheme.needs_encoding()
     layer = scheme.make()
     full = parts(layer(positions(0, 20), positions(0, 20)))
     for start, length in ((0, 1), (3, 1), (3, 4), (19, 1), (11, 9)):
@@ -109,7 +115,7 @@ def any_offset(scheme: Scheme) -> None:
 
 def positions_differ(scheme: Scheme) -> None:
     """No two positions are the same."""
-    scheme.encoded()
+    scheme.needs_encoding()
     rows = [np.concatenate([part[i].ravel() for part in parts(scheme.make()(positions(0, 6)))]) for i in range(6)]
     for i in range(6):
         for j in range(i):
@@ -118,7 +124,7 @@ def positions_differ(scheme: Scheme) -> None:
 
 def beyond_the_trained_length(scheme: Scheme) -> str:
     """There are more positions than were trained, or a clear error."""
-    scheme.encoded()
+    scheme.needs_encoding()
     layer = scheme.make()
     if layer.limit is None:
         assert all(np.isfinite(part).all() for part in parts(layer(positions(0, 10 * MAX_LENGTH)))), "not finite"
@@ -133,7 +139,7 @@ def beyond_the_trained_length(scheme: Scheme) -> str:
 
 def dtype_policies(scheme: Scheme) -> None:
     """Mixed policies come close to float32."""
-    scheme.encoded()
+    scheme.needs_encoding()
     expected = parts(scheme.make()(positions(0, 20)))
     for policy, tolerance in (("mixed_bfloat16", 0.02), ("mixed_float16", 0.004)):
         for found, wanted in zip(parts(scheme.make(dtype=policy)(positions(0, 20))), expected, strict=True):
@@ -159,7 +165,7 @@ def config(scheme: Scheme) -> None:
 
 def order_matters(scheme: Scheme) -> None:
     """A stack can tell the order of its tokens."""
-    scheme.encoded()
+    scheme.needs_encoding()
     stack = _stack(scheme, causal=False)
     x = keras.random.normal((2, 9, 16), seed=1)
     order = np.random.default_rng(0).permutation(9)
@@ -195,7 +201,7 @@ def training(scheme: Scheme) -> str:
 
 def _stack(scheme: Scheme, causal: bool) -> Stack:
     """One block whose scheme has random weights."""
-    with model.named(registry.position, scheme.cls, scheme.name) as name:
+    with model.named(registry.position, scheme.cls) as name:
         block = {"width": 16, "num_heads": 2, "feed_forward": 16, "causal": causal}
         stack = Stack(1, block, position=name, position_options=scheme.options, max_length=MAX_LENGTH)
     stack.build()

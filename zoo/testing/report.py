@@ -48,23 +48,29 @@ def chosen(properties: Mapping[str, Callable], names: Sequence[str] | None) -> d
     """The properties of these names, or all.
 
     Raises:
-        InputError: there is no such property.
+        InputError: there is no such property, or no name at all.
     """
+    if names is not None and not names:
+        raise InputError(f"no properties to try; there are: {', '.join(properties)}")
     for name in names or ():
         if name not in properties:
             raise InputError(f"no property {name!r}{near(name, properties)}; there are: {', '.join(properties)}")
     return {name: check for name, check in properties.items() if names is None or name in names}
 
 
-def run(subject: str, properties: Mapping[str, Callable], argument: Any) -> list[Result]:
+def run(
+    subject: str, properties: Mapping[str, Callable], argument: Any, tell: Callable[[Result], None]
+) -> list[Result]:
     """Tries each property; whatever it raises but :class:`Unsupported` is a failure, and the next one is tried."""
     results = []
     for name, check in properties.items():
         try:
-            results.append(Result(subject, name, PASS, check(argument) or ""))
+            status, detail = PASS, check(argument) or ""
         except Unsupported as reason:
-            results.append(Result(subject, name, UNSUPPORTED, str(reason)))
+            status, detail = UNSUPPORTED, str(reason)
         except Exception as error:  # code under test may raise anything
             what = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
-            results.append(Result(subject, name, FAIL, what + textwrap.shorten(str(error), 300)))
+            status, detail = FAIL, what + textwrap.shorten(str(error), 300)
+        results.append(Result(subject, name, status, detail))
+        tell(results[-1])
     return results

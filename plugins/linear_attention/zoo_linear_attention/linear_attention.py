@@ -150,6 +150,7 @@ def _features(x):
 
 def _chunks(x, size: int):
     """(B, T, N, W) -> (B, C, size, N, W), with zeros after the end."""
-    heads, width = x.shape[2:]
-    x = ops.pad(x, [(0, 0), (0, -ops.shape(x)[1] % size), (0, 0), (0, 0)])
-    return ops.reshape(x, (-1, ops.shape(x)[1] // size, size, heads, width))
+    length, (heads, width) = ops.shape(x)[1], x.shape[2:]
+    count = (length + size - 1) // size
+    x = ops.pad(x, [(0, 0), (0, count * size - length), (0, 0), (0, 0)])
+    return ops.reshape(x, (-1, count, size, heads, width))
