@@ -33,7 +33,13 @@ def test_every_default_is_filled_in():
     assert None not in (model.num_heads, model.depth, model.width, model.dropout)
     assert model.options["norm_first"] is True
     assert model.attention_options["use_bias"] is True
-    assert model.position_options == {"base": 10000.0}
+    assert model.position_options == {
+        "base": 10000.0,
+        "concatenate": False,
+        "random_offset": 0,
+        "randomized": None,
+        "spacing": 1,
+    }
     assert resolved.task.options["symbols"] == 8
     assert resolved.train == RECIPE.train
 

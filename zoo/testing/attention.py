@@ -112,7 +112,7 @@ def no_leak_from_the_future(kind: Kind) -> None:
         leaks = np.argwhere(np.triu(influence(layer, length), 1))
         assert not len(leaks), f"at length {length}, the output at {leaks[0][0]} depends on the input at {leaks[0][1]}"
     x, weights = inputs(2, 9), inputs(2, 9, seed=3)
-    found, _ = gradients(lambda y: ops.sum(layer(y)[:, :4] * weights[:, :4]), x, layer)
+    found, _ = gradients(lambda y: ops.sum(ops.multiply(layer(y)[:, :4], weights[:, :4])), x, layer)
     assert not found[:, 4:].any(), "the gradient of the first outputs by later inputs is not exactly zero"
     assert found[:, :4].any(), "the gradient of the first outputs by their own inputs is zero"
 
@@ -294,7 +294,7 @@ def finite_differences(kind: Kind) -> None:
         layer, x, weights = kind.make(causal=causal), inputs(2, 9), inputs(2, 9, seed=9)
 
         def loss(y, layer=layer, weights=weights):
-            return ops.sum(layer(y) * weights)
+            return ops.sum(ops.multiply(layer(y), weights))
 
         of_x, of_weights = gradients(loss, x, layer)
         assert all(np.isfinite(g).all() for g in (of_x, *of_weights)), "not finite"

@@ -16,9 +16,9 @@ class LinearAttention(Attention):
 
         out_t = φ(q_t) Σ φ(k_s) v_s^T / φ(q_t) Σ φ(k_s)        s: the keys that the query at t may see
 
-    The keys are φ(k_s) 0 where they are masked. A causal pass takes the queries in chunks: inside a chunk the small
-    square of its pairs, and for all earlier keys the state that the chunks before have summed up. Decoding goes on
-    from that state, a cache whose size has nothing to do with the length.
+    The features of a masked key are zero. A causal pass takes the queries in chunks: inside a chunk the small square
+    of its pairs, and for all earlier keys the state that the chunks before have summed up. Decoding goes on from that
+    state, a cache whose size has nothing to do with the length.
 
     The square of all pairs is built only where the weights themselves are asked for, or for a mask that differs from
     query to query. No state could serve such a mask, so with a cache it is refused. A cross-attention keeps keys and
@@ -91,7 +91,7 @@ class LinearAttention(Attention):
 
         state = (cache if steps else self.init_cache(ops.shape(q)[0], 0))["state"]
         weights = None
-        if (return_attention_scores and cache is None) or (mask is not None and not for_keys):
+        if (return_attention_scores and cache is None) or (mask is not None and not for_keys):  # what needs the pairs
             weights = self._square(q, k, mask)
             sums = ops.einsum("bnts,bsnw->btnw", weights, v)
         elif self.causal:
