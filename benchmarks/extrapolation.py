@@ -120,7 +120,7 @@ class MarkovChains(Task):
         pass  # there is nothing to keep
 
     def restore(self, directory):
-        pass
+        pass  # nor to read again
 
     def spec(self, layout):
         return {"vocabulary": BEGIN + 1 + self.symbols, "max_length": self.longest}
