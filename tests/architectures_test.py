@@ -5,7 +5,8 @@ from keras import ops
 
 from zoo import registry
 from zoo.errors import InputError
-from zoo.layers.attention.base import Attention, masked_softmax
+from zoo.layers.attention.base import Attention
+from zoo.layers.attention.heads import masked_softmax
 from zoo.layers.attention.multi_head import MultiHeadAttention
 from zoo.layers.transformer import Stack
 

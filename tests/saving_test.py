@@ -25,7 +25,7 @@ PLUGIN = '''
 from keras import ops
 
 from zoo import Attention, registry
-from zoo.layers.attention.base import masked_softmax
+from zoo.layers.attention.heads import masked_softmax
 
 
 @registry.attention.register("test_sharp")

@@ -10,7 +10,9 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "Attention": "zoo.layers.attention.base",
-    "masked_softmax": "zoo.layers.attention.base",
+    "compare": "zoo.layers.attention.heads",
+    "masked_softmax": "zoo.layers.attention.heads",
+    "weigh": "zoo.layers.attention.heads",
     "Position": "zoo.layers.position.base",
     "Architecture": "zoo.architectures.base",
     "Task": "zoo.tasks.base",

@@ -218,6 +218,32 @@ def test_kind_is_its_reference(rng, kind, causal):
         np.testing.assert_allclose(array(found), scores, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "kind", [kind for kind, (name, *_) in KINDS.items() if registry.attention.get(name).chunks_queries]
+)
+def test_queries_in_chunks_give_what_they_give_together(rng, kind):
+    name, settings, _, _ = KINDS[kind]
+    whole, chunked = (make(name, causal=True, query_chunks=n, **settings) for n in (1, 3))
+    for length in (1, 2, 7, 12):
+        x = rng.normal(size=(3, length, WIDTH)).astype("float32")
+        bias = rng.normal(size=(1, whole.num_heads, length, length)).astype("float32")
+        for mask in masks_of(rng, length).values():
+            expected = array(whole(x, attention_mask=mask, bias=bias))
+            np.testing.assert_allclose(array(chunked(x, attention_mask=mask, bias=bias)), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("sliding", [False, True])
+def test_parts_of_long_blocks_see_what_blocks_see(rng, sliding):
+    length, size = 700, 300  # a block in parts of unequal size, and a last block that isn't full
+    layer = make("local", causal=True, block_length=size, sliding=sliding)
+    x = rng.normal(size=(2, length, WIDTH)).astype("float32")
+    bias = rng.normal(size=(1, HEADS, length, length)).astype("float32")
+    for mask in masks_of(rng, length).values():
+        mask = None if mask is None else mask[:2]
+        expected, _ = layer(x, attention_mask=mask, bias=bias, return_attention_scores=True)  # by the square
+        np.testing.assert_allclose(array(layer(x, attention_mask=mask, bias=bias)), array(expected), atol=1e-5)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_cached_steps_are_the_full_pass(rng, kind):
     name, settings, _, _ = KINDS[kind]
@@ -336,6 +362,8 @@ def test_memory_compressed_decodes_from_its_cache(rng, compression):
         ("local_2d", {"memory_width": -1}, "can't be 8 by -1"),
         ("local_2d", {"block_height": 0}, "at least one cell"),
         ("memory_compressed", {"compression": 0}, "compression must be at least 1"),
+        ("multi_head", {"query_chunks": 0}, "query_chunks must be at least 1"),
+        ("local", {"query_chunks": 2}, "not for LocalAttention"),
     ],
 )
 def test_bad_options(name, settings, message):
@@ -378,7 +406,7 @@ def test_a_kind_that_cannot_cross_refuses_a_value(rng, name):
             layer(x, value)
 
 
-@pytest.mark.parametrize("name", ["local", "dilated", "local_2d", "relative"])
+@pytest.mark.parametrize("name", ["local", "dilated", "local_2d", "relative", "multi_head"])
 def test_no_square_of_vectors_and_none_of_pairs_is_built(rng, name):
     """What is built on the way grows with the length as the kind says: counted in the compiled step."""
     if keras.backend.backend() != "jax":
@@ -387,6 +415,7 @@ def test_no_square_of_vectors_and_none_of_pairs_is_built(rng, name):
 
     def largest(length):
         options = {"local": {"block_length": 8}, "dilated": {"dilation": 2, "window": 4}}
+        options["multi_head"] = {"query_chunks": 4}
         options["local_2d"] = dict(columns=8, block_height=2, block_width=4, memory_height=2, memory_width=2)
         layer = make(name, causal=True, **options.get(name, {}))
         x = np.zeros((1, length, WIDTH), "float32")
@@ -398,7 +427,9 @@ def test_no_square_of_vectors_and_none_of_pairs_is_built(rng, name):
         return max(sizes)
 
     length = 256
-    if name == "relative":
+    if name == "multi_head":
+        assert largest(length) == HEADS * (length // 4) * length  # of the last chunk
+    elif name == "relative":
         assert largest(length) <= 2 * HEADS * length * (length + 1)  # and not length * length * HEAD_DIM a head
     else:
         assert largest(2 * length) <= 2.2 * largest(length)

@@ -7,7 +7,8 @@ from keras import ops
 
 from zoo import registry
 from zoo.errors import InputError
-from zoo.layers.attention.base import CAPABILITIES, Attention, masked_softmax, rotate
+from zoo.layers.attention.base import CAPABILITIES, Attention
+from zoo.layers.attention.heads import masked_softmax, rotate
 from zoo.layers.attention.multi_head import MultiHeadAttention
 
 pytestmark = pytest.mark.backends

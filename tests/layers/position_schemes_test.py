@@ -6,7 +6,7 @@ from keras import ops, random
 
 from zoo import registry
 from zoo.errors import InputError
-from zoo.layers.attention.base import rotate
+from zoo.layers.attention.heads import rotate
 from zoo.layers.transformer import Stack
 
 pytestmark = pytest.mark.backends

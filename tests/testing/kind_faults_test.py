@@ -7,7 +7,8 @@ from keras import ops
 
 from zoo import plugin, registry
 from zoo.layers import masks
-from zoo.layers.attention.base import Attention, masked_softmax
+from zoo.layers.attention.base import Attention
+from zoo.layers.attention.heads import masked_softmax
 from zoo.layers.attention.local import LocalAttention
 from zoo.layers.attention.multi_head import MultiHeadAttention
 from zoo.testing import check_attention, model

@@ -49,6 +49,7 @@ class LinearAttention(Attention):
     """
 
     supports = CAPABILITIES - {"bias", "rotation"}
+    chunks_queries = False
     variants = ({}, {"chunk_length": 3})
 
     def __init__(self, num_heads: int, head_dim: int, *, chunk_length: int = 64, **kwargs):

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from zoo import Attention, masked_softmax, registry
+from zoo import Attention, compare, masked_softmax, registry, weigh
 
 
 @registry.attention.register("talking_heads")
@@ -34,10 +34,10 @@ class TalkingHeadsAttention(Attention):
         self.mix_weights = self.add_weight(name="mix_weights", shape=shape, initializer="identity")
 
     def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
-        logits = ops.einsum("btnh,bsnh->bnts", q * self.head_dim**-0.5, k)
+        logits = compare(q * self.head_dim**-0.5, k)
         scores = masked_softmax(_mixed(logits, self.mix_logits), mask, bias)
         weights = self.dropout_layer(_mixed(scores, self.mix_weights), training=training)
-        return ops.einsum("bnts,bsnh->btnh", weights, v), scores if with_scores else None
+        return weigh(weights, v), scores if with_scores else None
 
 
 def _mixed(x, mixture):

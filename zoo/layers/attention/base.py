@@ -23,6 +23,7 @@ from keras import ops
 
 from zoo.errors import InputError
 from zoo.layers import masks
+from zoo.layers.attention.heads import masked_softmax, rotate, weigh
 from zoo.layers.configured import Configured
 from zoo.layers.dropout import Dropout
 
@@ -45,6 +46,9 @@ class Attention(Configured, keras.layers.Layer):
         use_bias: whether the projections have a bias.
         average_heads: take the mean of the heads rather than lay them side by side before the last projection
             (Velickovic et al., 2018, "Graph Attention Networks", equation 6).
+        query_chunks: parts in which a causal pass takes the queries of a sequence, each with the keys up to its end
+            alone: with n parts (n - 1) / 2n of the square is never computed or kept, for n times as many products.
+            It gives the same; where the length is not known when the step is compiled, the square is whole.
         kernel_initializer: of the projections.
 
     Call arguments:
@@ -63,7 +67,8 @@ class Attention(Configured, keras.layers.Layer):
         cache, ``(out, cache)``. A query with nothing to attend to gives zeros.
 
     Reference:
-        Vaswani et al., 2017, "Attention Is All You Need", section 3.2.
+        Vaswani et al., 2017, "Attention Is All You Need", section 3.2; Rabe and Staats, 2021, "Self-attention Does
+        Not Need O(n^2) Memory", for queries in chunks.
     """
 
     #: What the kind can do, out of CAPABILITIES.
@@ -74,6 +79,9 @@ class Attention(Configured, keras.layers.Layer):
 
     #: Whether the spread of the logits stays the same as heads become wider.
     scaled = True
+
+    #: Whether a part of the queries can be taken by itself; not in a kind that never builds the square of all pairs.
+    chunks_queries = True
 
     #: Options with which the conformance kit tries the kind; "num_heads" among them for one that is particular.
     variants: tuple[dict, ...] = ({},)
@@ -87,6 +95,7 @@ class Attention(Configured, keras.layers.Layer):
         dropout: float = 0.0,
         use_bias: bool = True,
         average_heads: bool = False,
+        query_chunks: int = 1,
         kernel_initializer: str = "glorot_uniform",
         **kwargs,
     ):
@@ -98,7 +107,15 @@ class Attention(Configured, keras.layers.Layer):
         self.causal = causal
         self.dropout = dropout
         self.use_bias = use_bias
+        if query_chunks < 1 or (query_chunks > 1 and not self.chunks_queries):
+            why = (
+                "must be at least 1"
+                if self.chunks_queries
+                else f"is not for {type(self).__name__}, which builds no square"
+            )
+            raise InputError(f"query_chunks {why}; it is {query_chunks}")
         self.average_heads = average_heads
+        self.query_chunks = query_chunks
         self.kernel_initializer = kernel_initializer
         self.dropout_layer = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
@@ -160,9 +177,20 @@ class Attention(Configured, keras.layers.Layer):
             k, v = cache["key"], cache["value"]
 
         mask = self.visible(attention_mask, ops.shape(q)[1], ops.shape(k)[1], cache_index)
-        context, scores = self.attend(
-            q, k, v, mask=mask, bias=bias, offset=cache_index, with_scores=return_attention_scores, training=training
-        )
+        whole = value is None and cache is None and not return_attention_scores and q.shape[1] is not None
+        if self.causal and self.query_chunks > 1 and whole:
+            context, scores = self._attend_in_chunks(q, k, v, mask=mask, bias=bias, training=training), None
+        else:
+            context, scores = self.attend(
+                q,
+                k,
+                v,
+                mask=mask,
+                bias=bias,
+                offset=cache_index,
+                with_scores=return_attention_scores,
+                training=training,
+            )
         out = self.output_dense(self._merge(context))
         if attention_mask is not None:  # a row may have nothing to attend to
             sees_any = self.sees_any(mask, ops.shape(q)[1], ops.shape(k)[1], cache_index)  # (B, T)
@@ -178,7 +206,8 @@ class Attention(Configured, keras.layers.Layer):
 
         Args:
             q: (B, T, N, H). k: (B, S, M, H).
-            offset: the place of the first query in the cache, a scalar; None when the queries are not read from one.
+            offset: position of the first query, where queries and keys don't begin together: its place in the cache, a
+                scalar, or that of a chunk, an int; else None.
 
         Returns:
             (B, N, T, S), before bias and mask.
@@ -200,8 +229,28 @@ class Attention(Configured, keras.layers.Layer):
             The context (B, T, N, H), and the weights (B, N, T, S) or None.
         """
         scores = masked_softmax(self.logits(q, k, offset), mask, bias)
-        context = ops.einsum("bnts,bsnh->btnh", self.dropout_layer(scores, training=training), v)
+        context = weigh(self.dropout_layer(scores, training=training), v)
         return context, scores if with_scores else None
+
+    def _attend_in_chunks(self, q, k, v, *, mask, bias, training):
+        """A causal pass over a whole sequence, the queries of each chunk with the keys up to its end."""
+        length = q.shape[1]
+        size = -(-length // self.query_chunks)
+        contexts = []
+        for first in range(0, length, size):
+            end = min(first + size, length)
+            context, _ = self.attend(
+                q[:, first:end],
+                k[:, :end],
+                v[:, :end],
+                mask=mask[:, :, first:end, :end],
+                bias=None if bias is None else bias[:, :, first:end, :end],
+                offset=first,
+                with_scores=False,
+                training=training,
+            )
+            contexts.append(context)
+        return ops.concatenate(contexts, axis=1)
 
     def visible(self, attention_mask, num_queries, num_keys, offset):
         """What may be seen, as bool (B or 1, 1, T or 1, S), or None for everything: padding and causality.
@@ -247,32 +296,3 @@ class Attention(Configured, keras.layers.Layer):
         if self.average_heads:
             return ops.mean(x, axis=2)  # (B, T, N, H) -> (B, T, H)
         return ops.reshape(x, (-1, ops.shape(x)[1], self.num_heads * self.head_dim))  # (B, T, N, H) -> (B, T, N * H)
-
-
-def rotate(x, rotation):
-    """Turns each pair of features of ``x`` (B, T, N, H) by the angles in ``rotation``, (cos, sin) of (T, 1, H).
-
-    Pairs are (i, i + H/2), so ``cos`` and ``sin`` hold each angle twice.
-
-    Reference:
-        Su et al., 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding".
-    """
-    cos, sin = (ops.cast(part, x.dtype) for part in rotation)
-    first, second = ops.split(x, 2, axis=-1)
-    return x * cos + ops.concatenate([-second, first], axis=-1) * sin
-
-
-def masked_softmax(logits, mask, bias=None):
-    """Softmax over the last axis of ``logits`` (B, N, T, S) in float32, zero where ``mask`` is False.
-
-    A row that is masked everywhere comes out uniform; the caller zeroes it, which is cheaper by a factor of S.
-    """
-    dtype = logits.dtype
-    if logits.shape[-1] == 1:  # of which Keras warns
-        return ops.ones_like(logits)
-    logits = ops.cast(logits, "float32")
-    if bias is not None:
-        logits = logits + ops.cast(bias, "float32")
-    if mask is not None:
-        logits = ops.where(mask, logits, -1e9)
-    return ops.cast(ops.softmax(logits, axis=-1), dtype)

@@ -1,10 +1,9 @@
 """Dot-product attention with a single head, one step at a time."""
 
-from keras import ops
-
 from zoo import registry
 from zoo.errors import InputError
 from zoo.layers.attention.base import Attention
+from zoo.layers.attention.heads import compare
 
 
 @registry.attention.register("dot_product")
@@ -31,5 +30,5 @@ class DotProductAttention(Attention):
         self.scaled = scaled
 
     def logits(self, q, k, offset):
-        logits = ops.einsum("btnh,bsnh->bnts", q, k)  # how well each query goes with each key
+        logits = compare(q, k)  # how well each query goes with each key
         return logits * self.head_dim**-0.5 if self.scaled else logits  # of unit variance, as queries and keys are

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from zoo.layers.attention.base import masked_softmax
+from zoo.layers.attention.heads import compare, masked_softmax, weigh
 from zoo.layers.attention.windowed import WindowedAttention
 
 
@@ -27,10 +27,10 @@ class GatheredAttention(WindowedAttention):
     def attend_in_blocks(self, q, k, v, *, mask, bias, training):
         queries, keys = self.blocks(ops.shape(q)[1])
         q, k, v = _look_up(q * self.head_dim**-0.5, queries), _look_up(k, keys), _look_up(v, keys)
-        logits = ops.einsum("bcqnh,bcknh->bcnqk", q, k)
+        logits = compare(q, k)
         bias = None if bias is None else ops.transpose(_look_up_pairs(bias, queries, keys), (0, 2, 1, 3, 4))
         scores = masked_softmax(logits, ops.expand_dims(self._mask(mask, queries, keys), 2), bias)
-        context = ops.einsum("bcnqk,bcknh->bcqnh", self.dropout_layer(scores, training=training), v)
+        context = weigh(self.dropout_layer(scores, training=training), v)
         context = ops.reshape(context, (-1, queries.size, self.num_heads, self.head_dim))
         return ops.take(context, _places(queries), axis=1)
 

@@ -4,7 +4,8 @@ from keras import ops
 
 from zoo import registry
 from zoo.errors import InputError
-from zoo.layers.attention.base import Attention, masked_softmax
+from zoo.layers.attention.base import Attention
+from zoo.layers.attention.heads import compare, masked_softmax, weigh
 
 
 @registry.attention.register("grouped_query")
@@ -36,14 +37,15 @@ class GroupedQueryAttention(Attention):
         return self._num_key_value_heads
 
     def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
-        num_queries, num_keys, groups = ops.shape(q)[1], ops.shape(k)[1], self.num_key_value_heads
-        q = ops.reshape(q * self.head_dim**-0.5, (-1, num_queries, groups, self.num_heads // groups, self.head_dim))
-        logits = ops.einsum("btmgh,bsmh->bmgts", q, k)
-        logits = ops.reshape(logits, (-1, self.num_heads, num_queries, num_keys))
+        groups, shared = self.num_key_value_heads, self.num_heads // self.num_key_value_heads
+        num_queries, num_keys = ops.shape(q)[1], ops.shape(k)[1]
+        # Query heads that share keys are taken as more queries of one head: (B, M, G * T, H).
+        q = ops.reshape(q * self.head_dim**-0.5, (-1, num_queries, groups, shared, self.head_dim))
+        q = ops.reshape(ops.transpose(q, (0, 3, 1, 2, 4)), (-1, shared * num_queries, groups, self.head_dim))
+        logits = ops.reshape(compare(q, k), (-1, self.num_heads, num_queries, num_keys))
         scores = masked_softmax(logits, mask, bias)
-        weights = ops.reshape(
-            self.dropout_layer(scores, training=training), (-1, groups, self.num_heads // groups, num_queries, num_keys)
-        )
-        context = ops.einsum("bmgts,bsmh->btmgh", weights, v)
-        context = ops.reshape(context, (-1, num_queries, self.num_heads, self.head_dim))
+        weights = self.dropout_layer(scores, training=training)
+        context = weigh(ops.reshape(weights, (-1, groups, shared * num_queries, num_keys)), v)  # (B, G * T, M, H)
+        context = ops.reshape(context, (-1, shared, num_queries, groups, self.head_dim))
+        context = ops.reshape(ops.transpose(context, (0, 2, 3, 1, 4)), (-1, num_queries, self.num_heads, self.head_dim))
         return context, scores if with_scores else None

@@ -4,8 +4,11 @@ from keras import ops
 
 from zoo import registry
 from zoo.errors import InputError
-from zoo.layers.attention.base import masked_softmax
+from zoo.layers.attention.heads import compare, masked_softmax, weigh
 from zoo.layers.attention.windowed import WindowedAttention
+
+#: Queries of a causal block that are taken at a time: with fewer, less is computed that is masked, in more products.
+QUERIES = 128
 
 
 @registry.attention.register("local")
@@ -53,17 +56,30 @@ class LocalAttention(WindowedAttention):
         blocks = _Blocks(length, self.block_length, sides=1 if self.causal else 2)
         q = blocks.cut(q * self.head_dim**-0.5)  # (B, C, block, N, H)
         k, v = blocks.with_neighbours(blocks.cut(k)), blocks.with_neighbours(blocks.cut(v))  # (B, C, keys, N, H)
-        logits = ops.einsum("bcqnh,bcknh->bcnqk", q, k)
-        scores = masked_softmax(
-            logits, ops.expand_dims(self._mask(blocks, mask), 2), None if bias is None else blocks.pairs(bias)
-        )
-        context = ops.einsum("bcnqk,bcknh->bcqnh", self.dropout_layer(scores, training=training), v)
+        mask = ops.expand_dims(self._mask(blocks, mask), 2)
+        bias = None if bias is None else blocks.pairs(bias)
+        contexts = []
+        for first, end, near, far in self._parts(blocks):
+            part = None if bias is None else bias[..., first:end, near:far]
+            logits = compare(q[:, :, first:end], k[:, :, near:far])
+            scores = masked_softmax(logits, mask[..., first:end, near:far], part)
+            contexts.append(weigh(self.dropout_layer(scores, training=training), v[:, :, near:far]))
+        context = contexts[0] if len(contexts) == 1 else ops.concatenate(contexts, axis=2)
         return ops.reshape(context, (-1, blocks.count * blocks.size, self.num_heads, self.head_dim))[:, :length]
 
     def any_in_blocks(self, mask, length):
         blocks = _Blocks(length, self.block_length, sides=1 if self.causal else 2)
         seen = ops.any(self._mask(blocks, mask), axis=-1)  # (B, C, block)
         return ops.reshape(seen, (-1, blocks.count * blocks.size))[:, :length]
+
+    def _parts(self, blocks):
+        """Parts of a block's queries, first to end, and those keys of theirs, near to far, that any of them sees."""
+        keys = blocks.size * len(blocks.offsets)
+        if not self.causal or blocks.alone or blocks.size < 2 * QUERIES:
+            return [(0, blocks.size, 0, keys)]
+        starts = range(0, blocks.size, QUERIES)
+        parts = [(first, min(first + QUERIES, blocks.size)) for first in starts]
+        return [(first, end, first + 1 if self.sliding else 0, blocks.size + end) for first, end in parts]
 
     def _mask(self, blocks, mask):
         """(B or 1, C, block, keys): what the queries of each block may see of its keys."""

@@ -5,6 +5,7 @@ from keras import ops
 from zoo import registry
 from zoo.errors import InputError, near
 from zoo.layers.attention.base import Attention
+from zoo.layers.attention.heads import compare
 
 SCORES = ("dot", "general", "concat")
 
@@ -49,10 +50,10 @@ class LuongAttention(Attention):
 
     def logits(self, q, k, offset):
         if self.score == "dot":
-            return ops.einsum("btnh,bsnh->bnts", q, k)
+            return compare(q, k)
         kernel = ops.cast(self.kernel, q.dtype)
         if self.score == "general":
-            return ops.einsum("btnh,bsnh->bnts", ops.einsum("btnh,nhg->btng", q, kernel), k)
+            return compare(ops.einsum("btnh,nhg->btng", q, kernel), k)
         # W [q; k] is a part of q and a part of k: no pair is concatenated.
         of_query = ops.einsum("btnh,nhg->btng", q, kernel[:, : self.head_dim])
         of_key = ops.einsum("bsnh,nhg->bsng", k, kernel[:, self.head_dim :])

@@ -5,7 +5,8 @@ from keras import ops
 
 from zoo import registry
 from zoo.errors import InputError
-from zoo.layers.attention.base import Attention, masked_softmax
+from zoo.layers.attention.base import Attention
+from zoo.layers.attention.heads import compare, masked_softmax, weigh
 
 
 @registry.attention.register("memory_compressed")
@@ -36,6 +37,7 @@ class MemoryCompressedAttention(Attention):
     supports = frozenset({"causal", "bidirectional", "mask", "cache"})
 
     positional = True
+    chunks_queries = False
     variants = ({}, {"compression": 1}, {"compression": 4})
 
     def __init__(self, num_heads: int, head_dim: int, *, compression: int = 3, **kwargs):
@@ -80,8 +82,8 @@ class MemoryCompressedAttention(Attention):
             cache = self._extended(cache, query, attention_mask, first)
             k, v = cache["key"], cache["value"]
         seen = self._seen(attention_mask, length, num_queries, first)
-        scores = masked_softmax(ops.einsum("btnh,bsnh->bnts", q * self.head_dim**-0.5, k), ops.expand_dims(seen, 1))
-        context = ops.einsum("bnts,bsnh->btnh", self.dropout_layer(scores, training=training), v)
+        scores = masked_softmax(compare(q * self.head_dim**-0.5, k), ops.expand_dims(seen, 1))
+        context = weigh(self.dropout_layer(scores, training=training), v)
         out = self.output_dense(self._merge(context))
         if attention_mask is not None:
             out = out * ops.cast(ops.any(seen, axis=-1, keepdims=True), out.dtype)

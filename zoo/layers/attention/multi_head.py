@@ -1,9 +1,8 @@
 """Scaled dot-product attention in several heads."""
 
-from keras import ops
-
 from zoo import registry
 from zoo.layers.attention.base import Attention
+from zoo.layers.attention.heads import compare
 
 
 @registry.attention.register("multi_head")
@@ -20,4 +19,4 @@ class MultiHeadAttention(Attention):
     """
 
     def logits(self, q, k, offset):
-        return ops.einsum("btnh,bsnh->bnts", q * self.head_dim**-0.5, k)  # scaled before: q is smaller
+        return compare(q * self.head_dim**-0.5, k)  # scaled before: q is smaller

@@ -19,7 +19,8 @@ from keras import ops
 
 from zoo import registry
 from zoo.errors import InputError, near
-from zoo.layers.attention.base import CAPABILITIES, Attention, masked_softmax
+from zoo.layers.attention.base import CAPABILITIES, Attention
+from zoo.layers.attention.heads import compare, masked_softmax, weigh
 
 FORMS = ("skewed", "gather")
 
@@ -84,7 +85,7 @@ class RelativeAttention(Attention):
 
     def logits(self, q, k, offset):
         q = q * self.head_dim**-0.5
-        return ops.einsum("btnh,bsnh->bnts", q, k) + self._form(q, k, offset).logits(q, self._of(self.distance_keys, q))
+        return compare(q, k) + self._form(q, k, offset).logits(q, self._of(self.distance_keys, q))
 
     def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
         if not self.relative_values:
@@ -93,7 +94,7 @@ class RelativeAttention(Attention):
             )
         scores = masked_softmax(self.logits(q, k, offset), mask, bias)
         weights = self.dropout_layer(scores, training=training)
-        context = ops.einsum("bnts,bsnh->btnh", weights, v)
+        context = weigh(weights, v)
         if mask is not None:  # a query with nothing to attend to has weights all the same, keys ahead included
             weights = ops.where(mask, weights, ops.zeros((), weights.dtype))
         context = context + self._form(q, k, offset).context(weights, self._of(self.distance_values, q))
@@ -142,12 +143,15 @@ class _Skewed:
 
     def __init__(self, num_queries, num_keys, offset, max_distance: int, causal: bool):
         self.num_keys = num_keys
-        # In a causal pass over the whole, the keys ahead are masked, so their columns may hold anything.
-        self.columns = num_keys if causal and offset is None else num_queries + num_keys - 1
+        static = all(isinstance(size, int) for size in (num_queries, num_keys, offset or 0))
+        # Where the last causal query is at the last key, keys ahead are masked, so their columns may hold anything.
+        ends_together = offset is None or (static and offset + num_queries == num_keys)
+        self.columns = num_keys if causal and ends_together else num_queries + num_keys - 1
         self.before, self.after = 0, 0  # columns beyond the farthest distance, where that is known
-        if offset is None and isinstance(self.columns, int):
-            self.before = max(num_queries - 1 - max_distance, 0)
-            self.after = 0 if causal else max(num_keys - 1 - max_distance, 0)
+        if static:
+            first = num_queries - 1 + (offset or 0)  # the farthest distance back
+            self.before = max(first - max_distance, 0)
+            self.after = 0 if causal else max(self.columns - 1 - first - max_distance, 0)
         distances = ops.arange(self.columns - self.before - self.after, dtype="int32") + self.before
         distances = distances - (num_queries - 1) - (0 if offset is None else ops.cast(offset, "int32"))
         self.rows = ops.clip(distances, -max_distance, 0 if causal else max_distance) + max_distance

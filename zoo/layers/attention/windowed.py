@@ -3,7 +3,8 @@
 from keras import ops
 
 from zoo.layers import masks
-from zoo.layers.attention.base import CAPABILITIES, Attention, masked_softmax
+from zoo.layers.attention.base import CAPABILITIES, Attention
+from zoo.layers.attention.heads import compare, masked_softmax, weigh
 
 
 class WindowedAttention(Attention):
@@ -19,6 +20,7 @@ class WindowedAttention(Attention):
 
     supports = CAPABILITIES - {"cross"}
     positional = True
+    chunks_queries = False
 
     def window(self, queries, keys):
         """Whether the query at each position has the key at each position in its window; causality comes on top.
@@ -67,9 +69,9 @@ class WindowedAttention(Attention):
             mask, bias = (None if x is None else _cut(x, first, size, axis=3) for x in (mask, bias))
             num_keys = size
         mask = masks.combine(mask, self._square(num_queries, num_keys, offset, first))
-        logits = ops.einsum("btnh,bsnh->bnts", q * self.head_dim**-0.5, k)
+        logits = compare(q * self.head_dim**-0.5, k)
         scores = masked_softmax(logits, mask, bias)
-        context = ops.einsum("bnts,bsnh->btnh", self.dropout_layer(scores, training=training), v)
+        context = weigh(self.dropout_layer(scores, training=training), v)
         return context, scores if with_scores else None
 
     def seen(self, queries, keys):
