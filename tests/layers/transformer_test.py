@@ -259,6 +259,31 @@ def test_cached_steps_are_the_full_pass(rng, schemes, scheme, cross):
             np.testing.assert_allclose(array(out), expected[:, start : start + chunk], atol=2e-5)
 
 
+def test_mixed_precision_keeps_a_float32_cache(registered):
+    """As a recurrent state has to be, which would stop growing if each step rounded it."""
+
+    class Counting(MultiHeadAttention):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, autocast=False, **kwargs)
+
+        def init_cache(self, batch_size, max_length):
+            return {"count": ops.zeros((batch_size,), "float32")}
+
+        def call(self, query, value=None, *, cache=None, cache_index=None, training=None):
+            return query, {"count": cache["count"] + 1 / 512}
+
+    registered(registry.attention, "counting", Counting)
+    stack = Stack(2, {**SIZES, "attention": "counting", "causal": True}, dtype="mixed_bfloat16")
+    cache = stack.init_cache(1, 600)
+    for block in cache["blocks"]:
+        block["self"]["count"] = ops.ones((1,), "float32")
+    for index in range(3):
+        out, cache = stack(np.zeros((1, 1, 8), "float32"), cache=cache, cache_index=index)
+    assert keras.backend.standardize_dtype(out.dtype) == "bfloat16"
+    for block in cache["blocks"]:
+        np.testing.assert_array_equal(array(block["self"]["count"]), 1 + 3 / 512)
+
+
 @pytest.mark.parametrize("scheme", ["sinusoidal", "learned", "test_distance", "test_turn"])
 def test_order_is_visible_with_positions(rng, schemes, scheme):
     stack = randomized(Stack(2, SIZES, position=scheme, max_length=9))

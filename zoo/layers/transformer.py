@@ -84,7 +84,7 @@ class Block(Configured, keras.layers.Layer):
         gated: bool = False,
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # which would round a kind's float32 cache in half precision
         self.width = width
         self.num_heads = num_heads
         self.causal = causal
@@ -147,6 +147,7 @@ class Block(Configured, keras.layers.Layer):
         cache_index=None,
         training=None,
     ):
+        x = ops.cast(x, self.compute_dtype)
         caches = {} if cache is None else dict(cache)
 
         def attend_self(y):
@@ -231,7 +232,7 @@ class Stack(Configured, keras.layers.Layer):
         dropout: float = 0.0,
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # see Block
         if depth < 1:
             raise InputError(f"depth must be at least 1, not {depth}")
         policy = self.dtype_policy
@@ -271,7 +272,7 @@ class Stack(Configured, keras.layers.Layer):
         cache_index=None,
         training=None,
     ):
-        x, positions = self._with_positions(x, cache, cache_index, training)
+        x, positions = self._with_positions(ops.cast(x, self.compute_dtype), cache, cache_index, training)
         x = self.dropout_layer(x, training=training)
         attention_mask = None
         if padding_mask is not None and not self.blocks[0].causal:
