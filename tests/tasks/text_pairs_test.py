@@ -183,6 +183,55 @@ def test_a_stream_goes_on_at_any_step(tmp_path):
     assert len({str(labels) for labels in whole}) > 10
 
 
+@pytest.mark.parametrize("layout", ["encoder_decoder", "decoder"])
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_sampled_subwords_spell_the_same_texts_anew(layout, kind, tmp_path):
+    task = prepared(tmp_path, SOURCES * 8, TARGETS * 8, subwords=kind, subword_sampling=0.5)
+
+    def spelt(inputs, labels):
+        if layout == "decoder":
+            begin = list(inputs["tokens"]).index(BEGIN)
+            return task.texts([inputs["tokens"][:begin], labels[begin:]])
+        return task.texts([inputs["source"], labels])
+
+    batches = task.batches("train", layout, 400, seed=3, buckets=2)
+    seen, segmentations = set(), set()
+    for inputs, labels, weights in batches.dataset.take(2 * batches.steps).as_numpy_iterator():
+        for i in np.flatnonzero(weights.any(axis=1)):
+            pair = spelt({name: rows[i] for name, rows in inputs.items()}, labels[i])
+            seen.add(tuple(pair))
+            segmentations.add(tuple(labels[i]))
+    assert seen == set(zip(SOURCES, TARGETS, strict=True))
+    assert len(segmentations) > 2 * len(TARGETS)
+
+
+def test_sampled_subwords_go_on_at_any_step_and_fit(tmp_path):
+    task = prepared(tmp_path, SOURCES * 8, TARGETS * 8, subword_sampling=0.5, max_length=14)
+    whole = task.batches("train", "encoder_decoder", 200, seed=3)
+    later = task.batches("train", "encoder_decoder", 200, seed=3, step=whole.steps + 2)
+    expected = list(whole.dataset.take(whole.steps + 6).as_numpy_iterator())[whole.steps + 2 :]
+    for (inputs, labels, _), (again, labels_again, _) in zip(
+        expected, later.dataset.take(4).as_numpy_iterator(), strict=True
+    ):
+        np.testing.assert_array_equal(inputs["source"], again["source"])
+        np.testing.assert_array_equal(labels, labels_again)
+    assert max(length for _, length in whole.shapes) <= 16
+    plain = task.batches("train", "encoder_decoder", 200)
+    task.subword_sampling = 0.0
+    for (a, *_), (b, *_) in zip(plain.dataset, task.batches("train", "encoder_decoder", 200).dataset, strict=True):
+        np.testing.assert_array_equal(a["source"], b["source"])  # what is validated is not drawn
+
+
+def test_what_sampling_needs(tmp_path):
+    with pytest.raises(InputError, match="at least 0 and below 1, not 1"):
+        Pairs(subword_sampling=1.0)
+    with pytest.raises(InputError, match="bpe or unigram, not char"):
+        Pairs(subword_sampling=0.1, subwords="char")
+    task = prepared(tmp_path, SOURCES, SOURCES, subword_sampling=0.1)
+    with pytest.raises(InputError, match="must align"):
+        task.batches("train", "encoder", 100, seed=1)
+
+
 def test_an_encoder_needs_as_many_labels_as_tokens(tmp_path):
     task = prepared(tmp_path)
     with pytest.raises(InputError, match="the same number of tokens"):
