@@ -389,7 +389,8 @@ def main(argv: list[str]) -> None:
     try:
         run()
     except zoo.InputError as error:
-        sys.exit(f"extrapolation: {error}".replace("--workdir", "--output"))  # the flag of `zoo train`
+        print(f"extrapolation: {error}".replace("--workdir", "--output"), file=sys.stderr)  # the flag of `zoo train`
+        sys.exit(2)
 
 
 if __name__ == "__main__":

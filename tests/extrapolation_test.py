@@ -45,4 +45,4 @@ def test_two_schemes(tmp_path):
 )
 def test_wrong_input_is_one_line(tmp_path, flag, said):
     ran = extrapolation(flag, f"--output={tmp_path}")
-    assert ran.returncode == 1 and said in ran.stderr and ran.stderr.count("\n") == 1
+    assert ran.returncode == 2 and said in ran.stderr and ran.stderr.count("\n") == 1

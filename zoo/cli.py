@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 
 from absl import flags
 
-from zoo.commands import inspecting, looking, measuring, running
+from zoo.commands import exporting, inspecting, looking, measuring, running
 from zoo.commands.given import DECODING, SETTINGS
 from zoo.errors import InputError, near
 
 _RECIPE_FLAGS = ("recipe", *SETTINGS, "set", "plugin")
-_TRAINED_FLAGS = ("workdir", "recipe", "checkpoint", "backend", "plugin", "batch_size", *DECODING)
+_TRAINED_FLAGS = ("workdir", "recipe", "checkpoint", "average_last", "backend", "plugin")
+_DECODING_FLAGS = (*_TRAINED_FLAGS, "batch_size", *DECODING)
 
 _BENCH_FLAGS = ("repeats", "rounds", "output", "backend", "plugin", "format")
 
@@ -32,6 +33,7 @@ class Command:
     flags: tuple[str, ...]
     arguments: str = ""
     help: Mapping[str, str] = field(default_factory=dict)
+    formats: tuple[str, ...] = ("table", "tsv", "json")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -75,6 +77,8 @@ def _run(argv: list[str]) -> int:
         if flag not in command.flags:
             takers = [other for other, c in COMMANDS.items() if flag in c.flags]
             raise InputError(f"--{flag} is no flag of `zoo {name}`; it is one of: {', '.join(takers)}")
+    if values.format is not None and values.format not in command.formats:
+        raise InputError(f"`zoo {name}` has no --format={values.format}; it has: {', '.join(command.formats)}")
     if arguments and not command.arguments:
         raise InputError(f"`zoo {name}` takes no {arguments[0]!r}; a flag is written --flag=value")
     return command.run(values, arguments) or 0
@@ -90,7 +94,10 @@ def _define_flags() -> flags.FlagValues:
         "text": "what to decode; several are given by repeating the flag. Without it, lines are read from --input",
         "input": "a file with a source on each line; - for standard input",
         "output": "the files to write, without their endings",
+        "source": "a file with a source on each line, in place of the task's split",
+        "reference": "a file whose lines are what should come out of those of --source",
         "prefix": "what every output begins with",
+        "format": "table, tsv or json; a table in a terminal, tab-separated otherwise",
         "target": "the output to look at; what the model writes when not given",
     }
     changed = {
@@ -116,7 +123,6 @@ def _define_flags() -> flags.FlagValues:
         "split": (["train", "valid", "test"], "test", "of the data"),
         "checkpoint": (["best", "last"], "best", "which weights: of the best validation, or of the last"),
         "pass": (["forward", "train"], "train", "what is timed: the output, or its gradients"),
-        "format": (["table", "tsv", "json"], None, "a table in a terminal, tab-separated otherwise"),
     }
     for name, (known, default, meaning) in choices.items():
         flags.DEFINE_enum(name, default, known, meaning, flag_values=values)
@@ -124,6 +130,13 @@ def _define_flags() -> flags.FlagValues:
     flags.DEFINE_multi_string("plugin", [], "a module or a .py file to load; repeatable", flag_values=values)
     flags.DEFINE_integer("limit", None, "only the first so many examples", lower_bound=1, flag_values=values)
     flags.DEFINE_integer("batch_size", 64, "sentences decoded at once", lower_bound=1, flag_values=values)
+    flags.DEFINE_integer(
+        "average_last",
+        None,
+        "average the weights of so many validations, the last ones",
+        lower_bound=1,
+        flag_values=values,
+    )
     flags.DEFINE_list("lengths", "512,1024,2048,4096", "of the sequences to time", flag_values=values)
     flags.DEFINE_integer("repeats", 10, "timed steps of a process", lower_bound=1, flag_values=values)
     flags.DEFINE_integer("rounds", 3, "processes for each kind and length", lower_bound=1, flag_values=values)
@@ -145,6 +158,7 @@ def _define_flags() -> flags.FlagValues:
     for name, meaning in shares.items():
         flags.DEFINE_float(name, None, meaning, flag_values=values)
     flags.DEFINE_bool("sample", False, "draw outputs rather than search for the most likely", flag_values=values)
+    flags.DEFINE_bool("interactive", False, "answer line by line", flag_values=values)
     flags.DEFINE_bool("causal", False, "no query sees a key after it", flag_values=values)
     flags.DEFINE_bool("help", False, "show this", short_name="h", flag_values=values)
     return values
@@ -157,19 +171,34 @@ def _given(values: flags.FlagValues) -> list[str]:
 COMMANDS = {
     "train": Command(running.train, "train a recipe, or go on with a run", (*_RECIPE_FLAGS, "workdir")),
     "evaluate": Command(
-        running.evaluate, "measure a trained run, as JSON", (*_TRAINED_FLAGS, "data_dir", "split", "limit")
+        running.evaluate,
+        "measure a trained run, as JSON, on its task or on your files",
+        (*_DECODING_FLAGS, "data_dir", "split", "source", "reference", "limit"),
     ),
     "generate": Command(
-        running.generate, "decode texts with a trained run", (*_TRAINED_FLAGS, "prefix", "text", "input", "format")
+        running.generate,
+        "decode texts with a trained run",
+        (*_DECODING_FLAGS, "prefix", "text", "input", "interactive", "format"),
     ),
     "attend": Command(
         inspecting.attend,
         "show where every head looks, in a picture and a page",
-        ("workdir", "recipe", "checkpoint", "backend", "plugin", "text", "target", "output"),
+        (*_TRAINED_FLAGS, "text", "target", "output"),
         help={
             "text": "the source to look at",
             "output": "the files to write, without their endings; attention in the run directory when not given",
         },
+    ),
+    "export": Command(
+        exporting.export,
+        "write a trained run for use elsewhere: a SavedModel from texts to texts, ONNX, Keras",
+        (*_TRAINED_FLAGS, *DECODING, "format", "output"),
+        help={
+            "format": "saved_model (when not given), onnx or keras",
+            "output": "the folder or file to write; in the run directory when not given",
+            "seed": "of drawn outputs",
+        },
+        formats=tuple(exporting.FORMS),
     ),
     "list": Command(
         looking.list_,

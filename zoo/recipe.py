@@ -69,6 +69,7 @@ class TrainConfig:
         decode_validation: sentences decoded at each validation for such a metric.
         patience: training stops at this many validations in a row without improvement, or never when None.
         samples: decoded examples printed at each validation.
+        keep_last: validations whose weights are kept, as they were trained, to be averaged when they are used.
         precision: "float32", "bfloat16" or "float16"; the last two keep float32 weights.
         jit: compile the step with XLA; None decides by backend and devices.
         backend: "tensorflow", "jax" or "torch"; None follows KERAS_BACKEND, else TensorFlow. In a process that has
@@ -94,6 +95,7 @@ class TrainConfig:
     decode_validation: int = 0
     patience: int | None = None
     samples: int = 3
+    keep_last: int = 5
     seed: int = 1
     precision: str = "float32"
     jit: bool | None = None

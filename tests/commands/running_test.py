@@ -1,10 +1,12 @@
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from zoo import recipe as recipes
+from zoo.commands import given
 
 # What training refuses
 
@@ -124,6 +126,60 @@ def test_generate_from_text_file_and_standard_input(command, called, trained):
     rows = [json.loads(row) for row in done.stdout.splitlines()]
     assert [(row["source"], row["output"]) for row in rows] == list(zip(texts, lines, strict=True))
     assert all(row["log_probability"] < 0 for row in rows)
+
+
+def test_each_line_of_a_pipe_is_answered_before_the_next_comes(trained):
+    words = [sys.executable, "-m", "zoo.cli", "generate", f"--workdir={trained}", "--format=json"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        for text in ("ab", "hgf"):
+            process.stdin.write(f"{text}\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["source"] == text
+        process.stdin.close()
+        assert process.stdout.read() == ""
+    assert process.returncode == 0
+
+
+def test_a_draw_does_not_depend_on_how_the_lines_come(called, trained, monkeypatch):
+    monkeypatch.setattr(given, "_PART", 4)
+    texts = ["ab", "ab", "cd", "ab", "ab"]
+    Path("in.txt").write_text("".join(f"{text}\n" for text in texts))
+    flags = (f"--workdir={trained}", "--sample", "--temperature=3")
+    in_parts = called("generate", *flags, "--input=in.txt")
+    assert in_parts == called("generate", *flags, *(f"--text={text}" for text in texts))
+    assert len(set(in_parts[1].splitlines())) > 2
+
+
+def test_interactive(command, refused, trained):
+    lines = ["ab", "abc" * 20, "hgf", "", "never read"]
+    done = command("generate", f"--workdir={trained}", "--interactive", input="\n".join(lines))
+    assert done.returncode == 0
+    expected = command("generate", f"--workdir={trained}", "--text=ab", "--text=hgf")
+    assert done.stdout == expected.stdout
+    assert "greedy; an empty line or Ctrl-D ends" in done.stderr
+    assert "zoo: a text of 62 tokens is longer" in done.stderr
+    assert "not both" in refused("generate", f"--workdir={trained}", "--interactive", "--text=ab")
+
+
+def test_evaluate_on_files(called, refused, trained):
+    sources, references = ["ab", "hgf", "a"], ["ab", "fgh", "a"]
+    Path("in.txt").write_text("".join(f"{text}\n" for text in sources))
+    Path("out.txt").write_text("".join(f"{text}\n" for text in references))
+    flags = (f"--workdir={trained}", "--source=in.txt", "--reference=out.txt")
+    code, out, _ = called("evaluate", *flags)
+    measured = json.loads(out)
+    outputs = called("generate", f"--workdir={trained}", "--input=in.txt")[1].splitlines()
+    assert code == 0
+    assert measured["exact_match"] == sum(a == b for a, b in zip(outputs, references, strict=True)) / 3
+    assert (measured["source"], measured["reference"], measured["examples"]) == ("in.txt", "out.txt", 3)
+    assert "split" not in measured
+    assert measured["teacher_forced_perplexity"] > 1
+    assert json.loads(called("evaluate", *flags, "--average_last=1")[1])["checkpoint"]["weights"].startswith("average")
+    Path("short.txt").write_text("ab\n")
+    line = refused("evaluate", f"--workdir={trained}", "--source=in.txt", "--reference=short.txt")
+    assert "'in.txt' has 3 lines and 'short.txt' has 1" in line
+    assert "give --source and --reference" in refused("evaluate", f"--workdir={trained}", "--source=in.txt")
+    assert "not both" in refused("evaluate", *flags, "--split=test")
 
 
 def standard_input(monkeypatch, data: bytes) -> None:

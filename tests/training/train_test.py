@@ -40,7 +40,7 @@ def test_files(trained_run, tiny):
     run = RunDirectory(trained_run[0])
     assert {path.name for path in run.path.iterdir()} == {
         *("recipe.json", "environment.json", "source.subwords", "target.subwords", "last.npz", "best.npz"),
-        *("log.csv", "tensorboard", "samples.txt", "lock"),
+        *("log.csv", "tensorboard", "samples.txt", "lock", "checkpoints"),
     }
     environment = json.loads(run.environment_file.read_text())
     assert environment["backend"] == keras.backend.backend()
@@ -146,6 +146,39 @@ def test_the_average_is_kept_and_the_weights_go_on(tiny, tmp_path, monkeypatch):
     assert max(np.abs(average[name] - trained[-1][name]).max() for name in names) > 1e-3
     unaveraged = weights(plain.last)
     assert all(np.array_equal(trained[-1][name], unaveraged[name]) for name in names)
+
+
+def test_the_last_weights_are_kept_as_trained_and_averaged_on_loading(tiny, tmp_path, monkeypatch):
+    trained = []
+    write = checkpoint.write
+
+    def record(path, values, meta):
+        if path.name == "last.npz":
+            trained.append({name: np.array(value) for name, value in values.items()})
+        write(path, values, meta)
+
+    monkeypatch.setattr(checkpoint, "write", record)
+    changes = {**QUICK, "train.steps": 5, "train.validate_every": 1, "train.learning_rate": 1e-2, "train.ema": 0.7}
+    run = RunDirectory(tmp_path)
+    train(tiny({**changes, "train.keep_last": 3}), run.path)
+    assert [path.name for path in run.kept()] == ["000000003.npz", "000000004.npz", "000000005.npz"]
+    averaged = load(run.path, average_last=2)
+    assert averaged.checkpoint["weights"] == "average of the steps 4, 5"
+    for name, variable in checkpoint.named_variables(averaged.model).items():
+        mean = (trained[3][name] + trained[4][name]) / 2
+        np.testing.assert_allclose(keras.ops.convert_to_numpy(variable), mean, atol=1e-6)
+    with pytest.raises(InputError, match=r"of 3 validations, of which 4 can't be averaged; train\.keep_last"):
+        load(run.path, average_last=4)
+
+
+def test_weights_ahead_of_the_last_checkpoint_are_of_a_round_that_is_repeated(tiny, tmp_path):
+    changes = {**QUICK, "train.steps": 4, "train.validate_every": 2}
+    run = RunDirectory(tmp_path)
+    train(tiny(changes), run.path)
+    ahead = run.checkpoint_of(6)
+    ahead.write_bytes(run.checkpoint_of(4).read_bytes())
+    train(tiny(changes), run.path)
+    assert [path.name for path in run.kept()] == ["000000002.npz", "000000004.npz"]
 
 
 def test_no_improvement_ends_training(tiny, tmp_path, capsys):

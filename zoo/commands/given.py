@@ -5,7 +5,7 @@ import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from absl import flags
 
@@ -32,6 +32,8 @@ SETTINGS = {
     "precision": "train.precision",
     "backend": "train.backend",
 }
+
+_PART = 2**20  #: Bytes that are read at once, at most.
 
 #: The flags that say how outputs are searched for or drawn; each is a field of ``Decoding``.
 DECODING = tuple(field.name for field in dataclasses.fields(Decoding))
@@ -82,7 +84,7 @@ def trained(values: flags.FlagValues):
         import_tensorflow()
         from zoo.training.load import load
 
-        return load(run.path, values.checkpoint, values.data_dir, decoding)
+        return load(run.path, values.checkpoint, values.data_dir, decoding, values.average_last)
 
 
 def decoding_of(values: flags.FlagValues) -> Decoding:
@@ -152,17 +154,41 @@ def absolute(spec: str) -> str:
 
 def lines(source: str) -> list[str]:
     """The lines of a file, or of standard input for "-"."""
+    return [line for part in parts(source) for line in part]
+
+
+def parts(source: str) -> Iterator[list[str]]:
+    """The lines of a file, or of standard input for "-", as they come: a part is what there is to read at once."""
     try:
-        data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        return _parts(sys.stdin.buffer if source == "-" else open(source, "rb"), source)
     except OSError as error:
         raise InputError(f"{source!r} cannot be read: {error.strerror}") from error
-    lines = decoded(data, source).removesuffix("\n").split("\n") if data else []
-    return [line.removesuffix("\r") for line in lines]
 
 
-def decoded(data: bytes, source: str) -> str:
-    """Text, which must be UTF-8."""
+def _parts(file: BinaryIO, source: str) -> Iterator[list[str]]:
+    try:
+        with file:
+            rest, before = b"", 0
+            while data := file.read1(_PART):
+                whole, newline, rest = (rest + data).rpartition(b"\n")
+                if newline:
+                    yield _lines(whole, source, before)
+                    before += len(whole) + 1
+            if rest:
+                yield _lines(rest, source, before)
+    except OSError as error:
+        raise InputError(f"{source!r} cannot be read: {error.strerror}") from error
+
+
+def _lines(data: bytes, source: str, before: int) -> list[str]:
+    return [line.removesuffix("\r") for line in decoded(data, source, before).split("\n")]
+
+
+def decoded(data: bytes, source: str, before: int = 0) -> str:
+    """Text, which must be UTF-8; ``before`` counts the bytes of its source that come before it."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{source!r} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}") from error
+        raise InputError(
+            f"{source!r} is not UTF-8: byte {before + error.start} is 0x{data[error.start]:02x}"
+        ) from error

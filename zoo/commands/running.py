@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 
 from absl import flags
 
@@ -25,28 +26,78 @@ def train(values: flags.FlagValues, arguments: list[str]) -> None:
 
 
 def evaluate(values: flags.FlagValues, arguments: list[str]) -> None:
-    """Prints what a trained run is worth."""
+    """Prints what a trained run is worth, on its task or on files of aligned lines."""
+    pairs, files = None, {}
+    if values.source is not None or values.reference is not None:
+        if values.source is None or values.reference is None:
+            raise InputError("give --source and --reference, files whose lines correspond")
+        if values["split"].present:
+            raise InputError("give --split, or --source and --reference, not both")
+        files = {"source": values.source, "reference": values.reference}
+        pairs = given.lines(values.source), given.lines(values.reference)
+        counts = [len(side) for side in pairs]
+        if counts[0] != counts[1] or not counts[0]:
+            raise InputError(
+                f"{values.source!r} has {counts[0]} lines and {values.reference!r} has {counts[1]}; "
+                "they must have as many, and one at least"
+            )
     trained = given.trained(values)
     from zoo.training.evaluate import evaluate
 
-    print(json.dumps(evaluate(trained, values.split, values.limit, values.batch_size), indent=2))
+    result = evaluate(trained, values.split, values.limit, values.batch_size, pairs)
+    print(json.dumps(files | result, indent=2, ensure_ascii=False))
 
 
 def generate(values: flags.FlagValues, arguments: list[str]) -> None:
     """Prints what a trained run makes of texts."""
     if values.text is not None and values.input is not None:
         raise InputError("give --text or --input, not both")
+    if values.interactive and (values.text is not None or values.input is not None):
+        raise InputError("give --interactive, or texts, not both")
     if values.text is not None:
-        texts = [given.decoded(os.fsencode(text), "--text") for text in values.text]
-    else:
-        texts = given.lines(values.input or "-")
+        parts = [[given.decoded(os.fsencode(text), "--text") for text in values.text]]
+    elif not values.interactive:
+        parts = given.parts(values.input or "-")
     trained = given.trained(values)
+    if values.interactive:
+        return _converse(trained, values)
+    done = 0
+    for texts in parts:  # each is answered before the next is read
+        _print_outputs(trained, texts, values, done)
+        done += len(texts)
+
+
+def _converse(trained, values: flags.FlagValues) -> None:
+    """Answers line by line; what is wrong with a line is said, and the next one may come."""
+    print(f"{trained.decoder.settings}; an empty line or Ctrl-D ends", file=sys.stderr)
+    done = 0
+    while True:
+        try:
+            text = input("> " if sys.stdin.isatty() else "")
+        except EOFError:
+            return
+        except UnicodeDecodeError:
+            print("zoo: that is not UTF-8", file=sys.stderr)
+            continue
+        if not text:
+            return
+        try:
+            _print_outputs(trained, [text], values, done)
+        except InputError as error:
+            print(f"zoo: {error}", file=sys.stderr)
+        done += 1
+
+
+def _print_outputs(trained, texts: list[str], values: flags.FlagValues, first: int) -> None:
+    """Prints what the model makes of texts, of which ``first`` came before."""
     several = trained.decoder.settings.n_best > 1
-    for text, found in zip(texts, trained.hypotheses(texts, values.batch_size, values.prefix or ""), strict=True):
+    found = trained.hypotheses(texts, values.batch_size, values.prefix or "", first)
+    for text, of_text in zip(texts, found, strict=True):
         if values.format == "json":
-            outputs = [{"output": output, "log_probability": round(score, 4)} for output, score in found]
+            outputs = [{"output": output, "log_probability": round(score, 4)} for output, score in of_text]
             row = {"source": text, **outputs[0]} | ({"n_best": outputs} if several else {})
             print(json.dumps(row, ensure_ascii=False))
         else:
-            for output, score in found:
+            for output, score in of_text:
                 print(f"{score:.4f}\t{output}" if several else output)
+    sys.stdout.flush()

@@ -128,7 +128,9 @@ class Decoder:
         return self._loops[max_length]
 
 
-def decode_all(decoder, prompts, texts: list[str], rows: int = 64, prefix: tuple[int, ...] = ()) -> list:
+def decode_all(
+    decoder, prompts, texts: list[str], rows: int = 64, prefix: tuple[int, ...] = (), first_place: int = 0
+) -> list:
     """Decodes texts in batches of similar length and gives the results in the order of the texts.
 
     Args:
@@ -137,6 +139,7 @@ def decode_all(decoder, prompts, texts: list[str], rows: int = 64, prefix: tuple
         texts: (N,) sources.
         rows: of a batch.
         prefix: tokens that every output begins with.
+        first_place: place of the first text among all that are decoded, on which a draw depends.
     """
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     results: list = [None] * len(texts)
@@ -144,7 +147,7 @@ def decode_all(decoder, prompts, texts: list[str], rows: int = 64, prefix: tuple
         chosen = order[first : first + rows]
         inputs, lengths = prompts([texts[i] for i in chosen])
         inputs, lengths = _pad(inputs, lengths, rows)
-        places = np.array(chosen + [0] * (rows - len(chosen)))
+        places = first_place + np.array(chosen + [0] * (rows - len(chosen)))
         for i, hypotheses in zip(chosen, decoder(inputs, lengths, places, prefix), strict=False):
             results[i] = hypotheses
     return results

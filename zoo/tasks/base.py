@@ -7,6 +7,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from zoo.errors import InputError
+
 
 @dataclass(frozen=True)
 class Batches:
@@ -76,6 +78,10 @@ class Task:
     def pairs(self, split: str) -> tuple[list[str], list[str]]:
         """What is decoded in a split, and what should come out."""
         raise NotImplementedError
+
+    def with_pairs(self, split: str, sources: list[str], targets: list[str]) -> "Task":
+        """This task with other pairs in a split, to be measured on them."""
+        raise InputError(f"{type(self).__name__} has no pairs of texts to be measured on")
 
     def prompts(self, texts: list[str], layout: str, limit: int | None = None) -> tuple[dict[str, Any], Any]:
         """The inputs of one batch to decode from, and the number of tokens of each."""

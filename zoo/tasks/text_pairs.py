@@ -1,5 +1,6 @@
 """Tasks that turn one text into another."""
 
+import copy
 import os
 import sys
 from functools import partial
@@ -82,6 +83,12 @@ class TextPairs(Task):
         if split not in self._pairs:
             self._pairs[split] = self.read(split)
         return self._pairs[split]
+
+    def with_pairs(self, split: str, sources: list[str], targets: list[str]) -> "TextPairs":
+        """This task with other pairs in a split; vocabularies and all else are shared."""
+        task = copy.copy(self)
+        task._pairs = {**self._pairs, split: (sources, targets)}
+        return task
 
     def prepare(self, directory: Path) -> None:
         if not (directory / "target.subwords").is_file():

@@ -60,6 +60,9 @@ class Rounds(keras.callbacks.Callback):
             values, meta = checkpoint.read(self.run.last)
             checkpoint.assign(checkpoint.named_variables(self.model, self.model.optimizer), values)
             self.state = {key: meta[key] for key in self.state}
+            for ahead in self.run.kept():
+                if ahead > self.run.checkpoint_of(self.state["step"]):
+                    ahead.unlink()
             if self.state["log"]:
                 self.run.write_log(self.state["log"])  # a row may have been lost with the process, or be one ahead
         return self.state["step"]
@@ -112,6 +115,7 @@ class Rounds(keras.callbacks.Callback):
         measured = self.model.evaluate(self.valid.dataset, steps=self.valid.steps, verbose=0, return_dict=True)
         decoded, samples = self.decode()
         self._kept = checkpoint.snapshot(variables)
+        self._trained = self._kept if trained is None else trained
         if trained is not None:
             checkpoint.assign(variables, trained)
         row = {
@@ -128,6 +132,12 @@ class Rounds(keras.callbacks.Callback):
         if better:
             meta = {"step": state["step"], self.train.monitor: state["best"], "weights": self._weights_are()}
             checkpoint.write(self.run.best, self._kept, meta)
+        if self.train.keep_last:
+            self.run.checkpoints.mkdir(exist_ok=True)
+            meta = {"step": state["step"], "weights": "as trained"}
+            checkpoint.write(self.run.checkpoint_of(state["step"]), self._trained, meta)
+            for old in self.run.kept()[: -self.train.keep_last]:
+                old.unlink()
         if samples:
             write_text(self.run.samples_file, "\n".join([f"step {state['step']}", *samples]) + "\n")
         with self._writer.as_default(step=state["step"]):

@@ -31,7 +31,9 @@ PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mi
 _AT_LEAST = {
     **dict.fromkeys(("model.num_heads", "model.depth", "model.width", "model.feed_forward"), 1),
     **dict.fromkeys(("train.steps", "train.batch_tokens", "train.buckets", "train.validate_every"), 1),
-    **dict.fromkeys(("train.warmup_steps", "train.decode_validation", "train.samples", "train.patience"), 0),
+    **dict.fromkeys(
+        ("train.warmup_steps", "train.decode_validation", "train.samples", "train.patience", "train.keep_last"), 0
+    ),
     **dict.fromkeys(("train.seed", "train.weight_decay"), 0),
 }
 _ABOVE_ZERO = ("train.learning_rate", "train.clip_norm", "train.epsilon", "train.ema")

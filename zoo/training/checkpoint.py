@@ -63,6 +63,23 @@ def assign(variables: dict[str, Any], values: dict[str, np.ndarray]) -> None:
         variable.assign(values[name])
 
 
+def average(paths: list[Path]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The mean of the weights of several checkpoints (Vaswani et al., 2017, section 6.1), and which they are.
+
+    Raises:
+        InputError: one is missing or broken, or they are of different models.
+    """
+    total: dict[str, np.ndarray] = {}
+    steps = []
+    for path in paths:
+        values, meta = read(path)
+        steps.append(meta["step"])
+        for name, value in values.items():
+            total[name] = total.get(name, 0.0) + value.astype("float64")
+    means = {name: (value / len(paths)).astype("float32") for name, value in total.items()}
+    return means, {"step": steps[-1], "weights": f"average of the steps {', '.join(map(str, steps))}"}
+
+
 def write(path: Path, values: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
     """Writes values and what is known of them, whole or not at all, and to the disk before it returns."""
     partial = path.with_suffix(".partial")

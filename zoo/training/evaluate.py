@@ -1,5 +1,6 @@
 """Evaluation of a trained run: decoded metrics, and teacher-forced ones under names that say so."""
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,11 @@ from zoo.training.load import Trained, load
 
 
 def evaluate(
-    run: str | Path | Trained, split: str = "test", limit: int | None = None, rows: int = 64
+    run: str | Path | Trained,
+    split: str = "test",
+    limit: int | None = None,
+    rows: int = 64,
+    pairs: tuple[list[str], list[str]] | None = None,
 ) -> dict[str, Any]:
     """Metrics of a trained run.
 
@@ -18,19 +23,22 @@ def evaluate(
         split: "train", "valid" or "test".
         limit: only the first so many examples.
         rows: sentences decoded in a batch.
+        pairs: sources and references of your own, in place of a split of the task's.
 
     Returns:
         The task's metrics on decoded output; ``teacher_forced_perplexity`` and ``teacher_forced_accuracy``, per
         token, given the right tokens before; which checkpoint, which decoder, how many examples.
     """
     trained = run if isinstance(run, Trained) else load(run)
+    if pairs is not None:
+        trained = dataclasses.replace(trained, task=trained.task.with_pairs(split, *pairs))
     sources, references = (texts[:limit] for texts in trained.task.pairs(split))
     outputs = trained.generate(sources, rows)
     batches = trained.task.batches(split, trained.model.layout, trained.recipe.train.batch_tokens, limit=limit)
     return {
         **trained.task.score(outputs, references, sources),
         **teacher_forced(trained, batches),
-        "split": split,
+        **({"split": split} if pairs is None else {}),
         "examples": len(sources),
         "decoder": str(trained.decoder.settings),
         "checkpoint": trained.checkpoint,

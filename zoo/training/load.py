@@ -8,6 +8,7 @@ import keras
 
 from zoo import plugin
 from zoo.architectures.base import Architecture
+from zoo.errors import InputError
 from zoo.generation.decoder import Decoder, decode_all
 from zoo.generation.settings import Decoding
 from zoo.recipe import Recipe
@@ -52,14 +53,21 @@ class Trained:
         """
         return [hypotheses[0][0] for hypotheses in self.hypotheses(texts, rows, prefix)]
 
-    def hypotheses(self, texts: list[str], rows: int = 64, prefix: str = "") -> list[list[tuple[str, float]]]:
-        """The model's ``n_best`` outputs for each text, the best first, with their log-probabilities."""
+    def hypotheses(
+        self, texts: list[str], rows: int = 64, prefix: str = "", first: int = 0
+    ) -> list[list[tuple[str, float]]]:
+        """The model's ``n_best`` outputs for each text, the best first, with their log-probabilities.
+
+        ``first`` is the place of the first text among all that come, on which a draw depends.
+        """
         if not texts:
             return []
         layout, limit = self.model.layout, self.model.position_limit()
         rows = -(-min(rows, len(texts)) // 8) * 8  # few shapes to compile, and a share for each of several devices
         tokens = tuple(self.task.prefix(prefix)) if prefix else ()
-        found = decode_all(self.decoder, lambda batch: self.task.prompts(batch, layout, limit), texts, rows, tokens)
+        found = decode_all(
+            self.decoder, lambda batch: self.task.prompts(batch, layout, limit), texts, rows, tokens, first
+        )
         written = iter(self.task.texts([hypothesis.tokens for of_text in found for hypothesis in of_text]))
         return [[(next(written), hypothesis.log_probability) for hypothesis in of_text] for of_text in found]
 
@@ -69,6 +77,7 @@ def load(
     checkpoint_name: str = "best",
     data_dir: str | None = None,
     decoding: Decoding | None = None,
+    average_last: int | None = None,
 ) -> Trained:
     """The model of a run directory, with its vocabularies and plugins.
 
@@ -77,9 +86,10 @@ def load(
         checkpoint_name: "best", or "last" for the weights that training goes on from (not their moving average).
         data_dir: where the data is now, if it is to be evaluated on and has moved since.
         decoding: how outputs are searched for or drawn; greedy when None.
+        average_last: take the mean of the weights at so many validations, the last ones, in place of a checkpoint.
 
     Raises:
-        InputError: there is no run, or no checkpoint yet; a plugin is missing.
+        InputError: there is no run, no checkpoint yet, or fewer than are to be averaged; a plugin is missing.
     """
     run = RunDirectory(directory)
     recipe = run.recipe()
@@ -92,12 +102,20 @@ def load(
     task.restore(run.path)
     model = build_model(recipe, task)
     path = run.best if checkpoint_name == "best" else run.last
-    values, meta = checkpoint.read(path)
+    if average_last is None:
+        values, meta = checkpoint.read(path)
+        meta = {"file": path.name, **meta}
+    else:
+        kept = run.kept()
+        if not 0 < average_last <= len(kept):
+            raise InputError(
+                f"{str(run.path)!r} keeps the weights of {len(kept)} validations, of which {average_last} can't be "
+                "averaged; train.keep_last says how many a run keeps"
+            )
+        values, meta = checkpoint.average(kept[-average_last:])
     variables = checkpoint.named_variables(model)
     checkpoint.assign(
         variables, {name: values[name] for name in values if not name.startswith(("random/", "optimizer/"))}
     )
     decoder = Decoder(model, decoding, jit=keras.backend.backend() != "torch")
-    return Trained(
-        recipe, task, model, decoder, {"file": path.name, **{key: meta[key] for key in meta if key not in _OF_TRAINING}}
-    )
+    return Trained(recipe, task, model, decoder, {key: meta[key] for key in meta if key not in _OF_TRAINING})

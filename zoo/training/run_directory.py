@@ -23,6 +23,7 @@ class RunDirectory:
     plugins/           copies of plugin files
     last.npz           everything that is needed to go on
     best.npz           the best weights
+    checkpoints/       the weights of the last validations, as trained, by step
     log.csv            a row per validation; tensorboard/ has the same curves
     samples.txt        what the model said at the last validation
     """
@@ -33,6 +34,7 @@ class RunDirectory:
         self.environment_file = self.path / "environment.json"
         self.last = self.path / "last.npz"
         self.best = self.path / "best.npz"
+        self.checkpoints = self.path / "checkpoints"
         self.log_file = self.path / "log.csv"
         self.tensorboard = self.path / "tensorboard"
         self.samples_file = self.path / "samples.txt"
@@ -107,7 +109,7 @@ class RunDirectory:
         files = (self.recipe_file, self.environment_file, self.best, self.log_file, self.samples_file)
         for file in (*files, *self.path.glob("*.subwords"), *self.path.glob("*.partial")):
             file.unlink(missing_ok=True)
-        for folder in (self.plugins, self.tensorboard):
+        for folder in (self.plugins, self.tensorboard, self.checkpoints):
             shutil.rmtree(folder, ignore_errors=True)
 
     def recipe(self) -> Recipe:
@@ -128,6 +130,14 @@ class RunDirectory:
     def _plugin_copies(self, recipe: Recipe) -> list[tuple[str, Path]]:
         files = [spec for spec in recipe.plugins if spec.endswith(".py")]
         return [(spec, self.plugins / str(i) / Path(spec).name) for i, spec in enumerate(files)]
+
+    def checkpoint_of(self, step: int) -> Path:
+        """Where the weights of a step are kept."""
+        return self.checkpoints / f"{step:09}.npz"
+
+    def kept(self) -> list[Path]:
+        """The weights that are kept of the last validations, the last one last."""
+        return sorted(self.checkpoints.glob("*.npz"))
 
     def write_environment(self, facts: dict[str, Any]) -> None:
         """Adds to what is known of where and how the run ran."""

@@ -1,0 +1,64 @@
+"""Files and folders that are there whole, or not at all."""
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from zoo.errors import InputError
+
+
+@contextlib.contextmanager
+def replaced_folder(path: Path, mark: str) -> Iterator[Path]:
+    """Gives a folder to write in, which in the end takes the place of ``path``.
+
+    Args:
+        path: the folder; one that is there must hold a file of the name ``mark``, which says what it is.
+        mark: that name.
+
+    Raises:
+        InputError: another folder or file is there, or it cannot be written.
+    """
+    partial, old = (path.with_name(f"{path.name}.{ending}") for ending in ("partial", "old"))
+    with _one_line(path):
+        if path.exists() and not (path / mark).is_file():
+            raise InputError(f"{str(path)!r} is there and holds no {mark}; choose another --output")
+        if old.exists() and not path.exists():  # of a process that was killed between two renames
+            old.rename(path)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        try:
+            yield partial
+            if path.exists():
+                path.rename(old)
+            partial.rename(path)
+        finally:
+            if not path.exists() and old.exists():
+                old.rename(path)
+            for leftover in (partial, old):
+                shutil.rmtree(leftover, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def replaced_file(path: Path) -> Iterator[Path]:
+    """Gives a file to write, of the same ending, which in the end takes the place of ``path``.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    partial = path.with_name(f"{path.stem}.partial{path.suffix}")
+    with _one_line(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield partial
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _one_line(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be written: {error.strerror or error}") from error
