@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import zoo
 from zoo import cli
 from zoo import recipe as recipes
 from zoo.commands.given import SETTINGS
@@ -94,6 +95,10 @@ def test_help_shows_the_flags_of_a_command_and_no_others(called, name):
     assert called("--help", name)[1] == out
 
 
+def test_the_version(called):
+    assert called("--version") == (0, f"{zoo.__version__}\n", "")
+
+
 def test_help_names_the_commands(called):
     code, out, _ = called("--help")
     assert code == 0
@@ -111,8 +116,6 @@ def test_help_names_the_commands(called):
         ("--depth=7", "--format=json", "show", "copy"),
         ("--format", "json", "show", "--depth", "7", "copy"),
         ("show", "--recipe=copy", "--set", "model.depth=7", "--format=json"),
-        ("show", "copy", "--set=model.depth=2", "--set=model.depth=7", "--format=json"),
-        ("show", "copy", "--depth=2", "--set=model.depth=7", "--format=json"),
     ],
 )
 def test_flags_stand_anywhere(called, words):
@@ -147,8 +150,11 @@ def test_a_short_flag_is_the_setting(called, flag, path):
         (("evaluate",), "name a run directory"),
         (("generate", "--text=a", "--input=b", "--workdir=x"), "give --text or --input, not both"),
         (("list", "attentoin"), "nothing of the kind 'attentoin' (did you mean 'attention'?)"),
-        (("list", "--format=xml"), "--format=xml: value should be one of <table|tsv|json>"),
+        (("list", "--format=xml"), "`zoo list` has no --format=xml; it has: table, tsv, json"),
         (("generate", "--format=xml"), "--format=xml"),
+        (("train", "--recipe="), "--recipe is empty; say which, or leave it out"),
+        (("show", "copy", "--depth=2", "--set=model.depth=7"), "model.depth is set twice: to 2 and to 7"),
+        (("show", "copy", "--set=model.depth=2", "--set=model.depth=7"), "model.depth is set twice: to 2 and to 7"),
         (("show",), "name one recipe or run directory"),
         (("show", "copy", "number_words"), "name one recipe or run directory"),
         (("show", "copy", "--recipe=number_words"), "name one recipe or run directory"),

@@ -35,7 +35,7 @@ ALLOWED = {
         *("bench", "export", "inspect", "testing", "training", "generation", "architectures", "layers", "tasks"),
         *("plugin", "recipe", "registry", "tokens", "quiet", "errors"),
     },
-    "cli": {"commands", "errors"},
+    "cli": {"commands", "plugin", "errors"},
 }
 
 BACKENDS = {"tensorflow", "tensorflow_text", "jax", "torch"}

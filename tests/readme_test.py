@@ -54,6 +54,18 @@ def test_the_plugin_keeps_its_contract(tmp_path):
     run([sys.executable, "check.py"], tmp_path)
 
 
+@pytest.mark.skipif(os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow", reason="made on TensorFlow")
+def test_the_exported_model_is_served(tmp_path):
+    small = ["--recipe=number_words", "--steps=2", "--width=16", "--num_heads=2", "--workdir=run"]
+    zoo("train", *small, "--set=train.decode_validation=0", "--set=train.samples=0", folder=tmp_path)
+    text = re.search(r'tf\.constant\(\["(.*)"\]\)', block("served")).group(1)
+    zoo("export", "--workdir=run", "--output=served/1", folder=tmp_path)
+    (tmp_path / "client.py").write_text(block("served"))
+    line = run([sys.executable, "client.py"], tmp_path).splitlines()[-1]
+    output = zoo("generate", "--workdir=run", f"--text={text}", folder=tmp_path).removesuffix("\n")
+    assert line.rpartition(" ")[0] == output
+
+
 def test_the_library_example(tmp_path):
     (tmp_path / "example.py").write_text(block("library"))
     lines = run([sys.executable, "example.py"], tmp_path).splitlines()

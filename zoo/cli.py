@@ -3,13 +3,18 @@
 Nothing here imports Keras or TensorFlow until a command needs it: the flags decide the backend first.
 """
 
+import errno
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from absl import flags
 
+import zoo
+from zoo import plugin
 from zoo.commands import exporting, inspecting, looking, measuring, running
 from zoo.commands.given import DECODING, SETTINGS
 from zoo.errors import InputError, near
@@ -38,19 +43,49 @@ class Command:
 
 def main(argv: list[str] | None = None) -> None:
     """Runs a command; exits with 0, 1 when a check failed, 2 when the input is wrong, or 130 when interrupted."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     try:
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
-        sys.exit(code)
     except InputError as error:
-        print(f"zoo: {error}", file=sys.stderr)
-        sys.exit(2)
+        _end(str(error))
+    except SystemExit as error:
+        _end(f"a plugin or a recipe ended the program by sys.exit({error.code!r})")
+    except MemoryError:
+        _end("memory ran out; lower batch_tokens, batch_size or the sizes of the model")
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # the reader, as in `zoo list | head`, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO):
+            raise
+        _end(f"{error.strerror}{f': {error.filename}' if error.filename else ''}; nothing that was there is lost")
     except KeyboardInterrupt as interrupt:
         print("\nzoo:", "; ".join(["interrupted", *map(str, interrupt.args)]), file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:  # the reader, as in `zoo list | head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    except Exception as error:
+        if type(error).__name__ == "ResourceExhaustedError":  # TensorFlow's, which is not imported here
+            _end("memory ran out; lower batch_tokens, batch_size, beam, max_length or the sizes of the model")
+        where = _in_plugin(error)
+        if where is None:
+            raise
+        _end(f"{where}: {type(error).__name__}: {' '.join(str(error).split())[:300]}")
+    sys.exit(code)
+
+
+def _end(line: str) -> NoReturn:
+    print(f"zoo: {line}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _in_plugin(error: BaseException) -> str | None:
+    """Where a plugin's file raised an error: its file, line and function; None if no plugin did."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if plugin.is_loaded_file(frame.filename):
+            return f"plugin {frame.filename!r} failed in {frame.name}, line {frame.lineno}"
+    return None
 
 
 def _run(argv: list[str]) -> int:
@@ -67,6 +102,9 @@ def _run(argv: list[str]) -> int:
     if name in COMMANDS and (values.help or values["help"].present):
         print(_help_of(name, values))
         return 0
+    if values.version:
+        print(zoo.__version__)
+        return 0
     if values.help or not name:
         print(_help())
         return 0 if values.help else 2
@@ -74,6 +112,8 @@ def _run(argv: list[str]) -> int:
         raise InputError(f"unknown command {name!r}{near(name, COMMANDS)}; there are: {', '.join(COMMANDS)}")
     command = COMMANDS[name]
     for flag in _given(values):
+        if values[flag].value == "" and flag not in ("text", "prefix", "target"):
+            raise InputError(f"--{flag} is empty; say which, or leave it out")
         if flag not in command.flags:
             takers = [other for other, c in COMMANDS.items() if flag in c.flags]
             raise InputError(f"--{flag} is no flag of `zoo {name}`; it is one of: {', '.join(takers)}")
@@ -160,12 +200,13 @@ def _define_flags() -> flags.FlagValues:
     flags.DEFINE_bool("sample", False, "draw outputs rather than search for the most likely", flag_values=values)
     flags.DEFINE_bool("interactive", False, "answer line by line", flag_values=values)
     flags.DEFINE_bool("causal", False, "no query sees a key after it", flag_values=values)
+    flags.DEFINE_bool("version", False, "print the version", flag_values=values)
     flags.DEFINE_bool("help", False, "show this", short_name="h", flag_values=values)
     return values
 
 
 def _given(values: flags.FlagValues) -> list[str]:
-    return [name for name in values if values[name].present and name not in ("help", "h")]
+    return [name for name in values if values[name].present and name not in ("help", "h", "version")]
 
 
 COMMANDS = {
@@ -235,7 +276,7 @@ COMMANDS = {
 def _help() -> str:
     lines = ["attention-zoo: a workbench for attention", "", "usage: zoo COMMAND [--flag=value ...]", ""]
     lines += [f"  {name:<10} {command.summary}" for name, command in COMMANDS.items()]
-    return "\n".join([*lines, "", "`zoo COMMAND --help` shows a command's flags."])
+    return "\n".join([*lines, "", "`zoo COMMAND --help` shows a command's flags, `zoo --version` the version."])
 
 
 def _help_of(name: str, values: flags.FlagValues) -> str:

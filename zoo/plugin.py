@@ -16,6 +16,8 @@ from zoo.errors import InputError
 
 GROUP = "zoo.plugins"
 
+_FILES: set[str] = set()
+
 
 @dataclass(frozen=True)
 class Plugin:
@@ -34,7 +36,10 @@ def load_installed() -> list[Plugin]:
         try:
             entry.load()
             plugins.append(Plugin(entry.name, source))
-        except Exception as error:  # a plugin may raise anything; it must not take the command down with it
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # a plugin may raise anything; it must not take the command down with it
             plugins.append(Plugin(entry.name, source, _one_line(error)))
     return plugins
 
@@ -49,10 +54,13 @@ def load(spec: str) -> Plugin:
         InputError: there is no such file or module, or it raised while it was imported.
     """
     try:
+        if not all(part.isidentifier() for part in spec.split(".")) and not spec.endswith(".py"):
+            raise InputError(f"plugin {spec!r} is neither a module's name nor the path of a .py file")
         if spec.endswith(".py"):
             _import_file(Path(spec))
         else:
-            importlib.import_module(spec)
+            module = importlib.import_module(spec)
+            _FILES.add(getattr(module, "__file__", None) or "")
     except InputError:
         raise
     except ModuleNotFoundError as error:
@@ -61,9 +69,14 @@ def load(spec: str) -> Plugin:
                 f"plugin {spec!r} is not installed; give an installed module or the path of a .py file"
             ) from error
         raise InputError(f"plugin {spec!r} failed to import: {_one_line(error)}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"plugin {spec!r} failed to import: {_one_line(error)}") from error
     return Plugin(spec, spec)
+
+
+def is_loaded_file(path: str) -> bool:
+    """Whether a plugin was loaded from the file at ``path``, by its path or by its module's name."""
+    return path in _FILES
 
 
 def module_name(path: Path) -> str:
@@ -79,6 +92,7 @@ def _import_file(path: Path) -> None:
         return
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
+    _FILES.add(module.__file__)
     sys.modules[name] = module  # before it runs: its classes look themselves up by module name
     try:
         spec.loader.exec_module(module)

@@ -8,6 +8,7 @@ import ast
 import dataclasses
 import importlib.util
 import json
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -113,6 +114,9 @@ class Recipe:
     plugins: tuple[str, ...] = ()
 
     def __post_init__(self):
+        for name, cls in (("task", TaskConfig), ("model", ModelConfig), ("train", TrainConfig)):
+            if not isinstance(getattr(self, name), cls):
+                raise InputError(f"{name} must be a {cls.__name__}, not {getattr(self, name)!r}")
         for path, value in flatten(self).items():
             _check_type(path, value, field_type(path))
 
@@ -187,8 +191,10 @@ def field_type(path: str) -> Any:
     for depth, name in enumerate(names):
         hints = typing.get_type_hints(owner)
         if name not in hints:
-            known = _paths()
-            raise InputError(f"unknown setting {path!r}{near(path, known)}; `zoo show RECIPE` lists the settings")
+            guess = near(path, _paths())
+            if depth == 1 and names[0] in ("model", "task") and not guess.startswith(f" (did you mean '{path[:-1]}"):
+                guess += f"; an option of the {_OPTIONS_OF[names[0]]} is {names[0]}.options.{name}"
+            raise InputError(f"unknown setting {path!r}{guess}; `zoo show RECIPE` lists the settings")
         hint = hints[name]
         if typing.get_origin(hint) is dict and depth + 2 == len(names):
             return typing.get_args(hint)[1]
@@ -269,7 +275,7 @@ def accepts(hint: Any, value: Any) -> bool:
     if origin is typing.Literal:
         return value in args
     if origin is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if origin is int:
         return isinstance(value, int) and not isinstance(value, bool)
     if not isinstance(origin, type) or origin is Any:  # nothing that a plain value could be held against
@@ -288,7 +294,11 @@ def type_name(hint: Any) -> str:
     if typing.get_origin(hint) is typing.Literal:
         return " or ".join(repr(option) for option in typing.get_args(hint))
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
-    return names.get(hint, str(hint))
+    return names.get(hint) or _CONTAINERS.get(typing.get_origin(hint), str(hint))
+
+
+_OPTIONS_OF = {"model": "architecture", "task": "task"}
+_CONTAINERS = {dict: "settings by name", list: "a list", tuple: "a list"}
 
 
 def _replace(owner: Any, names: list[str], value: Any) -> Any:
@@ -353,8 +363,12 @@ def load(name: str) -> Recipe:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
+        if not hasattr(module, "get_recipe"):
+            raise InputError("it defines no get_recipe()")
         recipe = module.get_recipe()
-    except Exception as error:
+    except InputError as error:
+        raise InputError(f"recipe {str(path)!r} failed: {error}") from error
+    except (Exception, SystemExit) as error:
         raise InputError(
             f"recipe {str(path)!r} failed: {type(error).__name__}: {' '.join(str(error).split())}"
         ) from error

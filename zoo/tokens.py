@@ -1,3 +1,3 @@
 """Reserved token ids, the same in every vocabulary."""
 
-PAD, BEGIN, END, UNKNOWN = 0, 1, 2, 3
+PAD, BEGIN, END, UNKNOWN = RESERVED = 0, 1, 2, 3

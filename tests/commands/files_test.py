@@ -119,7 +119,7 @@ def test_evaluation_is_json_also_where_pairs_are_left_out(called, data):
 def test_a_directory_that_cannot_be_made(small, refused):
     Path("file").write_text("x")
     assert "'file/run' cannot be written: Not a directory" in refused("train", *small, "--workdir=file/run")
-    assert "'file' cannot be written" in refused("train", *small, "--workdir=file")
+    assert "'file' is a file, and a run needs a directory" in refused("train", *small, "--workdir=file")
     assert Path("file").read_text() == "x"
 
 

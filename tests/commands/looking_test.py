@@ -55,8 +55,13 @@ def test_show(called):
     assert out.startswith(recipes.docstring(recipes.find("copy")))
     rows = dict(line.split("\t") for line in called("show", "copy", "--format=tsv")[1].splitlines())
     assert rows["train.steps"] == str(recipes.load("copy").train.steps)
-    assert rows["model.attention"] == "null"
-    assert rows.keys() == recipes.flatten(recipes.load("copy")).keys()
+    assert rows.keys() > recipes.flatten(recipes.load("copy")).keys()
+    assert rows["model.attention"] == "multi_head"  # with every default, so that each setting can be found
+    assert (rows["model.options.norm"], rows["task.options.longest"]) == ("layer", "12")
+    rows = dict(
+        line.split("\t") for line in called("show", "copy", "--attention=local", "--format=tsv")[1].splitlines()
+    )
+    assert rows["model.attention_options.block_length"] == "128"
 
 
 def test_show_as_json_is_the_recipe(called):

@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,16 @@ from zoo.commands import given
         ("--recipe=copy --set=task.options.symbols=99", "symbols must be from 1 to 26"),
         ("--recipe=number_words --architecture=encoder_only", "layout"),
         ("--recipe=number_words --set=task.options.target_language=xx", "num2words cannot spell"),
+        ("--recipe=copy --learning_rate=1e400", "train.learning_rate must be a number or none, not inf"),
+        ("--recipe=copy --set=train.epsilon=1e400", "train.epsilon must be a number, not inf"),
+        ("--recipe=copy --depth=100000000000", "model.depth must be at most 10000"),
+        ("--recipe=copy --num_heads=0", "model.num_heads must be at least 1, not 0"),
+        ("--recipe=copy --set=model.options.depth=2", "model.options.depth is a setting of its own: model.depth"),
+        ("--recipe=copy --set=model.options.activation=nope", "unknown activation 'nope'"),
+        ("--recipe=copy --set=model.position_options.base=0", "the base of the wavelengths must be above 0, not 0"),
+        ("--recipe=copy --set=task.options.valid_size=0", "valid_size must be from 1 to 100000000, not 0"),
+        ("--recipe=copy --set=task.options.vocabulary=3", "vocabulary must be from 5 to 16777216, not 3"),
+        ("--recipe=copy --plugin=.", "plugin '.' is neither a module's name nor the path of a .py file"),
         ("--recipe=copy --plugin=none.py", "does not exist"),
         ("--recipe=copy --plugin=no_such_module_here", "plugin 'no_such_module_here' is not installed"),
     ],
@@ -81,6 +92,10 @@ def test_an_interruption_says_how_to_go_on_where_one_can(called, monkeypatch):
 
     monkeypatch.setattr(train, "train", interrupt)
     code, _, err = called("train", "--recipe=copy", "--workdir=run")
+    assert (code, err) == (130, "\nzoo: interrupted; there is no checkpoint yet to go on from\n")
+    Path("run").mkdir()
+    Path("run/last.npz").write_bytes(b"")
+    code, _, err = called("train", "--recipe=copy", "--workdir=run")
     assert (code, err) == (130, "\nzoo: interrupted; the same command goes on from the last checkpoint\n")
     monkeypatch.setattr(recipes, "list_recipes", interrupt)
     code, _, err = called("list", "recipe")
@@ -93,6 +108,52 @@ def test_an_interruption_says_how_to_go_on_where_one_can(called, monkeypatch):
 )
 def test_a_run_directory_is_named_after_the_recipe(refused, recipe, folder):
     assert f"{folder!r} is no run directory" in refused("evaluate", f"--recipe={recipe}")
+
+
+def test_training_goes_on_without_a_reader(command, small):
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        done = command("train", *small, "--workdir=run", capture_output=False, stdout=write, stderr=subprocess.PIPE)
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path("run/last.npz").is_file()
+
+
+PLUGIN = """
+import sys
+from zoo import Attention, registry
+{now}
+
+@registry.attention.register("odd")
+class Odd(Attention):
+    def logits(self, q, k, offset):
+        {later}
+"""
+
+
+@pytest.mark.parametrize(
+    ("now", "later", "message"),
+    [
+        ("sys.exit(0)", "pass", "plugin 'odd.py' failed to import: SystemExit: 0"),
+        ("", "raise RuntimeError('not today')", "odd.py' failed in logits, line 9: RuntimeError: "),
+        ("", "sys.exit(3)", "a plugin or a recipe ended the program by sys.exit(3)"),
+    ],
+)
+def test_a_plugin_that_fails_is_named(command, small, now, later, message):
+    Path("odd.py").write_text(PLUGIN.format(now=now, later=later))
+    done = command("train", *small, "--plugin=odd.py", "--attention=odd", "--workdir=run")
+    assert done.returncode == 2
+    assert done.stderr.startswith("zoo: ") and done.stderr.count("\n") == 1, done.stderr
+    assert message in done.stderr
+
+
+def test_closed_streams(small):
+    for redirect in (">&-", "<&-", "2>&-"):
+        words = [sys.executable, "-m", "zoo.cli", "list", "recipe"]
+        done = subprocess.run(["sh", "-c", f'"$@" {redirect}', "sh", *words], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 # Evaluate and generate

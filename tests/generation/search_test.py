@@ -237,7 +237,10 @@ def test_a_seed_is_a_draw():
     [
         ({"beam": 0}, "beam must be at least 1, not 0"),
         ({"n_best": 2}, "n_best 2 needs a beam at least as wide"),
-        ({"temperature": 0.0, "sample": True}, "temperature must be above 0"),
+        ({"temperature": 0.0, "sample": True}, "temperature must be a number above 0"),
+        ({"temperature": float("nan"), "sample": True}, "temperature must be a number above 0"),
+        ({"length_penalty": float("inf"), "beam": 2}, "length_penalty must be at least 0, not inf"),
+        ({"beam": 10**8}, "beam must be at most 1000000"),
         ({"top_p": 1.5, "sample": True}, "top_p must be above 0 and at most 1"),
         ({"top_k": 3}, "set sample, or leave them out"),
         ({"beam": 2, "sample": True}, "a beam searches and a sample is drawn"),

@@ -47,13 +47,18 @@ def test_missing(tmp_path):
         checkpoint.read(tmp_path / "a.npz")
 
 
-@pytest.mark.parametrize("damage", ["empty", "cut off", "overwritten", "text", "other arrays"])
+@pytest.mark.parametrize("damage", ["empty", "cut off", "overwritten", "text", "other arrays", "an array", "no facts"])
 def test_damaged(damage, tmp_path):
     path = tmp_path / "a.npz"
     checkpoint.write(path, VALUES, {"step": 1})
     whole = path.read_bytes()
     if damage == "other arrays":
         np.savez(path, a=np.zeros(3))
+    elif damage == "an array":
+        np.save(tmp_path / "a.npy", np.zeros(3))
+        (tmp_path / "a.npy").replace(path)
+    elif damage == "no facts":
+        np.savez(path, a=np.zeros(3), meta=np.array("[]"))
     else:
         middle = len(whole) // 2
         path.write_bytes(

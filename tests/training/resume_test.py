@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from zoo.errors import InputError
 from zoo.training import checkpoint
 from zoo.training.run_directory import RunDirectory
 from zoo.training.train import train
@@ -164,6 +165,36 @@ def test_a_finished_run_is_left_as_it_is(recipe, whole, capsys):
     assert result["step"] == STEPS
     after = {path: path.read_bytes() for path in whole.path.rglob("*") if path.is_file()}
     assert {path.name for path in after if after[path] != before.get(path)} <= {"lock"}
+
+
+def test_other_data_are_another_run(tiny, tmp_path, monkeypatch):
+    changes = {"model.architecture": "encoder_only", "train.steps": 4, "train.validate_every": 2}
+    train(tiny(changes), tmp_path)
+    from zoo.tasks.algorithmic import Algorithmic
+
+    read = Algorithmic.read
+    monkeypatch.setattr(Algorithmic, "read", lambda self, split: tuple(side[1:] for side in read(self, split)))
+    with pytest.raises(InputError, match="the training data has changed since this run began"):
+        train(tiny(changes), tmp_path)
+
+
+def test_a_lost_vocabulary_is_not_made_anew(tiny, tmp_path):
+    changes = {"model.architecture": "encoder_only", "train.steps": 4, "train.validate_every": 2}
+    train(tiny(changes), tmp_path)
+    (tmp_path / "target.subwords").unlink()
+    with pytest.raises(InputError, match="holds no vocabulary"):
+        train(tiny(changes), tmp_path)
+
+
+def test_a_damaged_state_is_one_line(tiny, tmp_path):
+    changes = {"model.architecture": "encoder_only", "train.steps": 4, "train.validate_every": 2}
+    train(tiny(changes), tmp_path)
+    run = RunDirectory(tmp_path)
+    values, meta = checkpoint.read(run.last)
+    for wrong in ({"step": "x"}, {"log": None}):
+        checkpoint.write(run.last, values, {**meta, **wrong})
+        with pytest.raises(InputError, match=f"is damaged: {next(iter(wrong))} is"):
+            train(tiny(changes), tmp_path)
 
 
 def test_another_seed_is_another_run(recipe, whole, tmp_path):

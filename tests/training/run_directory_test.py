@@ -42,9 +42,39 @@ def test_files_of_others_are_left_alone(tiny, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_recipe_json_of_others_makes_no_run_directory(tiny, tmp_path):
+    for name, text in (("recipe.json", '{"cake": 1}'), ("log.csv", "a,b"), ("mine.partial", "x"), ("lock", "key")):
+        (tmp_path / name).write_text(text)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(InputError, match=r"is no run directory: .*damaged"):
+        RunDirectory(tmp_path).claim(tiny())
+    (tmp_path / "recipe.json").unlink()
+    (tmp_path / "log.csv").unlink()
+    for name in ("mine.partial", "lock"):
+        with pytest.raises(InputError, match="has files and is no run directory"):
+            RunDirectory(tmp_path).claim(tiny())
+        (tmp_path / name).unlink()
+        before.pop(name)
+    assert before.keys() == {"recipe.json", "log.csv"}
+
+
+def test_a_model_without_its_last_checkpoint_is_kept(tiny, tmp_path):
+    """Only what a run wrote before its first checkpoint is begun anew: a log comes after it."""
+    run = RunDirectory(tmp_path)
+    begin(run, tiny())
+    run.best.write_bytes(b"weights")
+    run.write_log([{"step": 1}])
+    run.last.unlink()
+    for recipe in (tiny(), tiny({"train.steps": 9})):
+        with pytest.raises(InputError, match=r"holds a trained model and no last\.npz"):
+            run.claim(recipe)
+    assert run.best.read_bytes() == b"weights"
+    assert run.recipe() == tiny()
+
+
 def test_a_file_is_no_directory(tiny, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="is a file, and a run needs a directory"):
         RunDirectory(tmp_path / "file").claim(tiny())
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -62,7 +63,12 @@ def changes(values: flags.FlagValues) -> dict[str, Any]:
         for flag, path in SETTINGS.items()
         if values[flag].present and values[flag].value is not None
     }
-    return short | dict(recipes.parse_setting(text) for text in values.set)
+    for text in values.set:
+        path, value = recipes.parse_setting(text)
+        if path in short:
+            raise InputError(f"{path} is set twice: to {short[path]!r} and to {value!r}")
+        short[path] = value
+    return short
 
 
 def workdir_of(values: flags.FlagValues) -> Path:
@@ -93,6 +99,38 @@ def decoding_of(values: flags.FlagValues) -> Decoding:
     if "seed" in given:
         given["seed"] = int_of("seed", given["seed"])
     return Decoding(**given)
+
+
+@contextlib.contextmanager
+def heard_or_not() -> Iterator[None]:
+    """What is printed inside may lose its reader, as in `zoo train | head`, without an end to the work."""
+    stdout = sys.stdout
+    sys.stdout = _Unbroken(stdout)
+    try:
+        yield
+    finally:
+        sys.stdout = stdout
+
+
+class _Unbroken:
+    """A text stream to which writing never fails for want of a reader."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(BrokenPipeError):
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        try:
+            self.stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
 
 
 def int_of(flag: str, text: str) -> int:

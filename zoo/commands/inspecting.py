@@ -19,6 +19,7 @@ def attend(values: flags.FlagValues, arguments: list[str]) -> None:
 
     maps = attention_maps(trained, values.text[0], values.target)
     stem = values.output if values["output"].present else str(given.workdir_of(values) / "attention")
+    stem = stem.removesuffix(".png").removesuffix(".html")
     for ending, write in ((".png", write_picture), (".html", write_page)):
         write(maps, Path(stem + ending))
         print(stem + ending)

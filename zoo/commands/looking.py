@@ -6,8 +6,8 @@ from typing import Any
 
 from absl import flags
 
+from zoo import plugin, registry
 from zoo import recipe as recipes
-from zoo import registry
 from zoo.commands import given
 from zoo.commands.tables import print_rows
 from zoo.errors import InputError, near
@@ -46,7 +46,14 @@ def show(values: flags.FlagValues, arguments: list[str]) -> None:
             recipe = recipes.read_json(file)
         else:
             recipe, said = recipes.load(names[0]), recipes.docstring(recipes.find(names[0]))
-    recipe = recipe.override(given.changes(values))
+        recipe = recipe.override(given.changes(values))
+        if values.format != "json":  # which is to be read again, and other defaults may hold then
+            for spec in recipe.plugins:
+                plugin.load(spec)
+            given.import_tensorflow()
+            from zoo.training.check import check
+
+            recipe = check(recipe)
     if values.format == "json":
         print(recipe.to_json(), end="")
     else:

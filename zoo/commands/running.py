@@ -17,10 +17,17 @@ def train(values: flags.FlagValues, arguments: list[str]) -> None:
     given.import_tensorflow()
     from zoo.training.train import train
 
+    with given.heard_or_not():
+        _train_and_say(train, recipe, workdir)
+
+
+def _train_and_say(train, recipe, workdir) -> None:
     try:
         result = train(recipe, workdir)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("the same command goes on from the last checkpoint") from None
+        kept = (workdir / "last.npz").is_file()
+        on = "the same command goes on from the last checkpoint" if kept else "there is no checkpoint yet to go on from"
+        raise KeyboardInterrupt(on) from None
     print(f"best: {', '.join(f'{k} {v}' for k, v in result.items() if k.startswith('best_'))}; use it:")
     print(f"  zoo evaluate --workdir={workdir}\n  zoo generate --workdir={workdir} --text='...'")
 
@@ -58,6 +65,8 @@ def generate(values: flags.FlagValues, arguments: list[str]) -> None:
         parts = [[given.decoded(os.fsencode(text), "--text") for text in values.text]]
     elif not values.interactive:
         parts = given.parts(values.input or "-")
+    if not values.interactive and values.text is None and values.input is None and sys.stdin.isatty():
+        print("reading lines from the keyboard; Ctrl-D ends", file=sys.stderr)
     trained = given.trained(values)
     if values.interactive:
         return _converse(trained, values)

@@ -34,6 +34,8 @@ def _repeats(tokens, index, prompt_lengths, size: int, vocabulary: int):
     """Bool (R, V): whether a token would end a sequence of ``size`` that the output already has."""
     rows, length = ops.shape(tokens)[0], tokens.shape[1]
     windows = length - size + 1
+    if windows < 1:
+        return ops.zeros((rows, vocabulary), "bool")
     starts = ops.expand_dims(ops.arange(windows, dtype="int32"), 0)  # (1, W)
     same = ops.logical_and(starts >= ops.expand_dims(prompt_lengths, 1), starts + size - 1 <= index)  # (R, W)
     for i in range(size - 1):

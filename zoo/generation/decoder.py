@@ -86,6 +86,14 @@ class Decoder:
             raise InputError(f"a source of {longest} tokens is longer than the {limit} positions of the model")
         if self.model.layout == "encoder":
             return self._labels(inputs, lengths)
+        settings, most = self.settings, self.settings.max_length
+        if most is None and settings.min_length > self.extra:
+            raise InputError(
+                f"min_length {settings.min_length} is more than the {self.extra} tokens that an output has at most "
+                "beside as many as its source; give max_length too"
+            )
+        if most is not None and len(prefix) > most:
+            raise InputError(f"the prefix has {len(prefix)} tokens and max_length is {most}")
         sources = inputs["tokens"] if self.model.layout == "decoder" else BEGIN * np.minimum(lengths, 1)[:, None]
         given = lengths if self.model.layout == "decoder" else np.minimum(lengths, 1)
         prompt, prompt_lengths = _with_prefix(sources, given, prefix)

@@ -47,13 +47,17 @@ class Decoding:
     def __post_init__(self):
         for name, least in (("beam", 1), ("n_best", 1), ("top_k", 1), ("max_length", 1), ("length_penalty", 0)):
             value = getattr(self, name)
-            if value is not None and value < least:
+            if value is not None and not (value >= least and value < float("inf")):
                 raise InputError(f"{name} must be at least {least}, not {value}")
         for name in ("min_length", "no_repeat_ngram", "seed"):
             if getattr(self, name) < 0:
                 raise InputError(f"{name} must be at least 0, not {getattr(self, name)}")
-        if self.temperature <= 0:
-            raise InputError(f"temperature must be above 0, not {self.temperature}")
+        if not 0 < self.temperature < float("inf"):
+            raise InputError(f"temperature must be a number above 0, not {self.temperature}")
+        for name in ("beam", "max_length"):
+            value = getattr(self, name)
+            if value is not None and value > 10**6:
+                raise InputError(f"{name} must be at most {10**6}, not {value}")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise InputError(f"top_p must be above 0 and at most 1, not {self.top_p}")
         if self.max_length is not None and self.min_length > self.max_length:

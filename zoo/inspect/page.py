@@ -61,7 +61,7 @@ _PAGE = """<!doctype html>
 <h1>@TITLE@</h1>
 <p class="label">@NOTE@</p>
 <label>Layer <select id="layer"></select></label><span id="heads" role="group" aria-label="Head"></span>
-<div class="label">From (point at a token, or reach it with the Tab key)</div>
+<div class="label">From: the token that was read, after which a decoder writes the next (point, or press Tab)</div>
 <div class="line" id="queries"></div>
 <div class="label">To: the darker, the more of its attention</div>
 <div class="line" id="keys"></div>

@@ -15,10 +15,11 @@ def write_picture(maps: Maps, path: Path) -> None:
     if not maps.maps:
         raise InputError(f"no layer has weights to show: {'; '.join(maps.without)}")
     from matplotlib.figure import Figure  # and not pyplot, which would look for a display
+    from matplotlib.text import Text
 
     heads = max(len(layer.weights) for layer in maps.maps)
     tokens = max(len(layer.queries) for layer in maps.maps)
-    side = max(2.2, 0.22 * tokens)
+    side = min(max(2.2, 0.22 * tokens), 8)
     figure = Figure(figsize=(side * heads + 1, side * len(maps.maps) + 0.6), layout="constrained")
     panels = figure.subplots(len(maps.maps), heads, squeeze=False)
     for row, layer in zip(panels, maps.maps, strict=True):
@@ -26,11 +27,13 @@ def write_picture(maps: Maps, path: Path) -> None:
             if head >= len(layer.weights):
                 axes.axis("off")
                 continue
-            axes.imshow(layer.weights[head], vmin=0, vmax=1, cmap="magma", aspect="auto")
+            axes.imshow(layer.weights[head], vmin=0, vmax=1, cmap="Purples", aspect="auto")
             axes.set_title(f"{layer.name}, head {head + 1}", fontsize=7)
             axes.set_xticks(range(len(layer.keys)), labels=layer.keys, rotation=90, fontsize=5)
             axes.set_yticks(range(len(layer.queries)), labels=layer.queries if head == 0 else [], fontsize=5)
-    figure.suptitle(f"{maps.source}  →  {maps.output}", fontsize=8)
+    figure.suptitle(f"{maps.source}  →  {maps.output}\nrow: the token that was read; the darker, the more", fontsize=8)
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)  # a dollar sign is one
     partial = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

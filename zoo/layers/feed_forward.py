@@ -2,6 +2,7 @@
 
 import keras
 
+from zoo.errors import InputError
 from zoo.layers.configured import Configured
 from zoo.layers.dropout import Dropout
 
@@ -16,6 +17,9 @@ class FeedForward(Configured, keras.layers.Layer):
         activation: "relu", "gelu", "silu" or any other that Keras knows.
         gated: multiply the activated half by a linear one (with "silu": SwiGLU; with "gelu": GeGLU).
         dropout: share of the hidden units dropped in training.
+
+    Raises:
+        InputError: there is no such activation.
 
     Call arguments:
         x: (B, T, D), giving (B, T, D).
@@ -40,6 +44,10 @@ class FeedForward(Configured, keras.layers.Layer):
         self.gated = gated
         self.dropout = dropout
         policy = self.dtype_policy
+        try:
+            keras.activations.get(activation)
+        except ValueError as error:
+            raise InputError(f"unknown activation {activation!r}; Keras has relu, gelu, silu and others") from error
         self.hidden_dense = keras.layers.Dense(hidden, activation=activation, name="hidden", dtype=policy)
         self.gate_dense = keras.layers.Dense(hidden, name="gate", dtype=policy) if gated else None
         self.output_dense = keras.layers.Dense(width, name="output", dtype=policy)

@@ -46,6 +46,7 @@ class Algorithmic(TextPairs):
         self.symbols = SYMBOLS[:symbols]
         self.shortest = shortest
         self.longest = longest
+        self.require_sizes(train_size=train_size, valid_size=valid_size, test_size=test_size)
         self.sizes = {"train": train_size, "valid": valid_size, "test": test_size}
 
     def answer(self, source: str) -> str:

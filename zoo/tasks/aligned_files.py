@@ -7,6 +7,11 @@ from pathlib import Path
 from zoo.errors import InputError
 
 
+def has_lines(directory: Path, stem: str, language: str) -> bool:
+    """Whether :func:`find` finds the file."""
+    return any((directory / f"{stem}.{language}{ending}").is_file() for ending in ("", ".gz"))
+
+
 def find(directory: Path, stem: str, language: str) -> Path:
     """The file ``stem.language`` in ``directory``, or the same with ``.gz``.
 

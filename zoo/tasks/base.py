@@ -51,6 +51,17 @@ class Task:
     def __init__(self, *, seed: int = 1):
         self.seed = seed
 
+    @staticmethod
+    def require_sizes(**sizes: int) -> None:
+        """Sees that there is something in every split that the task makes.
+
+        Raises:
+            InputError: a size is out of bounds.
+        """
+        for name, size in sizes.items():
+            if not 1 <= size <= 10**8:
+                raise InputError(f"{name} must be from 1 to {10**8}, not {size}")
+
     def prepare(self, directory: Path) -> None:
         """Reads the data, and makes what must be kept with a run (a vocabulary) in ``directory`` or reads it there."""
         raise NotImplementedError
@@ -78,6 +89,10 @@ class Task:
     def pairs(self, split: str) -> tuple[list[str], list[str]]:
         """What is decoded in a split, and what should come out."""
         raise NotImplementedError
+
+    def fingerprint(self, split: str) -> str:
+        """What stands for the data of a split: another one for other data."""
+        return ""
 
     def with_pairs(self, split: str, sources: list[str], targets: list[str]) -> "Task":
         """This task with other pairs in a split, to be measured on them."""

@@ -42,6 +42,7 @@ class NumberWords(TextPairs):
             raise InputError(f"digits must be from 1 to 12, not {digits}")
         self.languages = (source_language, target_language)
         self.digits = digits
+        self.require_sizes(train_size=train_size, valid_size=valid_size, test_size=test_size)
         self.sizes = {"test": test_size, "valid": valid_size, "train": train_size}
 
     def read(self, split):

@@ -75,9 +75,12 @@ class Subwords:
             InputError: the file is damaged.
         """
         try:
-            return cls(path.read_bytes())
+            vocabulary = cls(path.read_bytes())
+            if not vocabulary.size:
+                raise RuntimeError
         except RuntimeError as error:
             raise InputError(f"{str(path)!r} is not a vocabulary, or is damaged") from error
+        return vocabulary
 
     def save(self, path: Path) -> None:
         """Writes the sentencepiece model, whole or not at all."""

@@ -1,6 +1,7 @@
 """Tasks that turn one text into another."""
 
 import copy
+import hashlib
 import os
 import sys
 from functools import partial
@@ -15,7 +16,7 @@ from zoo.tasks.base import Batches, Task
 from zoo.tasks.bucketing import BatchPlan
 from zoo.tasks.subwords import Subwords
 from zoo.tasks.token_losses import SmoothedCrossEntropy, token_metrics
-from zoo.tokens import BEGIN, END
+from zoo.tokens import BEGIN, END, RESERVED
 
 SPLITS = ("train", "valid", "test")
 
@@ -55,6 +56,10 @@ class TextPairs(Task):
         super().__init__(**kwargs)
         if subwords not in ("bpe", "unigram", "char"):
             raise InputError(f"subwords must be bpe, unigram or char, not {subwords!r}")
+        if not len(RESERVED) < vocabulary <= 2**24:
+            raise InputError(f"vocabulary must be from {len(RESERVED) + 1} to {2**24}, not {vocabulary}")
+        if max_length < 1:
+            raise InputError(f"max_length must be at least 1, not {max_length}")
         if not 0 <= subword_sampling < 1:
             raise InputError(f"subword_sampling must be at least 0 and below 1, not {subword_sampling}")
         if subword_sampling and subwords == "char":
@@ -83,6 +88,13 @@ class TextPairs(Task):
         if split not in self._pairs:
             self._pairs[split] = self.read(split)
         return self._pairs[split]
+
+    def fingerprint(self, split: str) -> str:
+        digest = hashlib.sha256()
+        for side in self.pairs(split):
+            digest.update("\n".join(side).encode())
+            digest.update(b"\0")
+        return digest.hexdigest()[:16]
 
     def with_pairs(self, split: str, sources: list[str], targets: list[str]) -> "TextPairs":
         """This task with other pairs in a split; vocabularies and all else are shared."""

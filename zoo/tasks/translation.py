@@ -1,11 +1,12 @@
 """Translation, from files of aligned lines."""
 
+import sys
 from pathlib import Path
 
 from zoo import registry
 from zoo.errors import InputError
 from zoo.tasks import multi30k
-from zoo.tasks.aligned_files import read_aligned
+from zoo.tasks.aligned_files import has_lines, read_aligned
 from zoo.tasks.scores import bleu
 from zoo.tasks.text_pairs import TextPairs
 
@@ -53,6 +54,22 @@ class Translation(TextPairs):
         self.corpus = corpus
         self.longest_words = longest_words
         self.bleu_tokenize = bleu_tokenize
+
+    def prepare(self, directory):
+        missing = [
+            f"{self.stems['test']}.{language}"
+            for language in self.languages
+            if self.data_dir is not None
+            and Path(self.data_dir).is_dir()
+            and not has_lines(Path(self.data_dir), self.stems["test"], language)
+        ]
+        if missing:
+            print(
+                f"zoo: warning: {self.data_dir!r} has no {missing[0]}, and `zoo evaluate` will ask for it: name the "
+                "files with task.options.test, or give it --split=valid or --source and --reference",
+                file=sys.stderr,
+            )
+        super().prepare(directory)
 
     def read(self, split):
         stem = self.stems[split]

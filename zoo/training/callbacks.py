@@ -28,6 +28,7 @@ class Rounds(keras.callbacks.Callback):
         valid: batches to validate on.
         decode: gives decoded metrics, and samples to show, or nothing.
         higher_is_better: for each metric that can be monitored.
+        data: what stands for the training data; a run goes on with the same alone.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class Rounds(keras.callbacks.Callback):
         valid: Batches,
         decode: Callable[[], tuple[dict[str, Any], list[str]]],
         higher_is_better: dict[str, bool],
+        data: str,
     ):
         super().__init__()
         self.run = run
         self.train = train
         self.valid = valid
         self.decode = decode
+        self.data = data
         self.sign = 1.0 if higher_is_better[train.monitor] else -1.0
         self.state: dict[str, Any] = {
             "step": 0,
@@ -59,6 +62,10 @@ class Rounds(keras.callbacks.Callback):
         if self.run.last.is_file():
             values, meta = checkpoint.read(self.run.last)
             checkpoint.assign(checkpoint.named_variables(self.model, self.model.optimizer), values)
+            if wrong := [key for key, value in self.state.items() if not _like(meta.get(key), value)]:
+                raise InputError(f"{str(self.run.last)!r} is damaged: {wrong[0]} is {meta.get(wrong[0])!r}")
+            if meta.get("data", self.data) != self.data:
+                raise InputError("the training data has changed since this run began; choose another --workdir")
             self.state = {key: meta[key] for key in self.state}
             for ahead in self.run.kept():
                 if ahead > self.run.checkpoint_of(self.state["step"]):
@@ -146,7 +153,7 @@ class Rounds(keras.callbacks.Callback):
                     tf.summary.scalar(name, value)
         self._writer.flush()
         variables = checkpoint.named_variables(self.model, self.model.optimizer)
-        checkpoint.write(self.run.last, checkpoint.snapshot(variables), state)
+        checkpoint.write(self.run.last, checkpoint.snapshot(variables), {**state, "data": self.data})
         self.run.write_log(state["log"])
         self.samples = samples
 
@@ -206,6 +213,15 @@ class Progress(keras.callbacks.Callback):
     def _speed(self) -> str:
         steps = self.rounds.state["step"] - self._first
         return f"{self.tokens * steps / max(self._trained, 1e-9):,.0f} tokens/s"
+
+
+def _like(value: Any, known: Any) -> bool:
+    """Whether a checkpoint has the kind of value that the state has."""
+    if known is None:
+        return value is None or isinstance(value, int | float)
+    if isinstance(known, int | float) and not isinstance(known, bool):
+        return isinstance(value, int | float)
+    return isinstance(value, type(known))
 
 
 def _clock(seconds: float) -> str:

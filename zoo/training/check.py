@@ -36,6 +36,12 @@ _AT_LEAST = {
     ),
     **dict.fromkeys(("train.seed", "train.weight_decay"), 0),
 }
+#: And at most: what is larger was mistyped, and would only run out of memory after hours.
+_AT_MOST = {
+    **dict.fromkeys(("model.num_heads", "model.depth"), 10**4),
+    **dict.fromkeys(("model.width", "model.feed_forward"), 10**6),
+    **dict.fromkeys(("train.batch_tokens", "train.buckets", "train.keep_last"), 2**31),
+}
 _ABOVE_ZERO = ("train.learning_rate", "train.clip_norm", "train.epsilon", "train.ema")
 _BELOW_ONE = ("train.label_smoothing", "train.beta_1", "train.beta_2", "train.ema", "model.dropout")
 
@@ -46,6 +52,7 @@ def check(recipe: Recipe) -> Recipe:
     Raises:
         InputError: a name, an option, a type or a combination that cannot be built or trained.
     """
+    _check_numbers(recipe)
     task = registry.task.get(recipe.task.name)
     architecture = registry.architecture.get(recipe.model.architecture)
     if architecture.layout not in task.layouts:
@@ -77,6 +84,9 @@ def _check_model(model: ModelConfig, architecture: type) -> ModelConfig:
     settings = _resolve(architecture, settings_of(model), what, "model.options", not_options)
     if {"width", "num_heads"} <= settings.keys():
         head_dim_of(settings["width"], settings["num_heads"], settings.get("head_dim"))
+    for name in model.options:
+        if name in _FIELDS:
+            raise InputError(f"model.options.{name} is a setting of its own: model.{name}")
     if "norm" in settings:
         Normalization(settings["norm"])  # refuses a name it does not know
     for name, value in settings.items():
@@ -168,17 +178,22 @@ def _setting(path: str, name: str) -> str:
     return f"model.{name}" if path == "model.options" and name in _FIELDS else f"{path}.{name}"
 
 
-def _check_training(recipe: Recipe, task: type) -> None:
-    train = recipe.train
+def _check_numbers(recipe: Recipe) -> None:
     for path, value in flatten(recipe).items():
         if value is None:
             continue
         if path in _AT_LEAST and value < _AT_LEAST[path]:
             raise InputError(f"{path} must be at least {_AT_LEAST[path]}, not {value}")
+        if path in _AT_MOST and value > _AT_MOST[path]:
+            raise InputError(f"{path} must be at most {_AT_MOST[path]}, not {value}")
         if path in _ABOVE_ZERO and value <= 0:
             raise InputError(f"{path} must be above 0, not {value}")
         if path in _BELOW_ONE and not 0 <= value < 1:
             raise InputError(f"{path} must be at least 0 and below 1, not {value}")
+
+
+def _check_training(recipe: Recipe, task: type) -> None:
+    train = recipe.train
     if train.seed >= 2**32:
         raise InputError(f"train.seed must be below 2 ** 32, not {train.seed}")
     for name, known in (

@@ -55,6 +55,8 @@ def assign(variables: dict[str, Any], values: dict[str, np.ndarray]) -> None:
     if odd:
         raise InputError(f"the checkpoint is of another model: {odd[0]!r} is in only one of the two")
     for name, variable in variables.items():
+        if values[name].dtype.kind not in "fiub":
+            raise InputError(f"the checkpoint is damaged: {name!r} holds no numbers")
         if tuple(variable.shape) != values[name].shape:
             raise InputError(
                 f"the checkpoint is of another model: {name!r} has the shape {values[name].shape}, "
@@ -100,10 +102,15 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         with np.load(path, allow_pickle=False) as file:
             values = dict(file)
         meta = json.loads(str(values.pop(_META)))
+        if not isinstance(meta, dict):
+            raise ValueError("it says nothing of itself")
     except FileNotFoundError as error:
         raise InputError(f"there is no checkpoint {str(path)!r}; train first") from error
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{str(path)!r} is not a checkpoint, or is damaged: {error}") from error
+    except (OSError, ValueError, TypeError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"{str(path)!r} is not a checkpoint, or is damaged: {error}; take another run, or train anew in another "
+            "--workdir"
+        ) from error
     if meta.get("format") != FORMAT:
         raise InputError(f"{str(path)!r} has the format {meta.get('format')}; this version reads {FORMAT}")
     return values, meta

@@ -27,7 +27,9 @@ def choose_backend(backend: str | None) -> str:
     if wanted not in BACKENDS:
         raise InputError(f"unknown backend {wanted!r}{near(wanted, BACKENDS)}; there are: {', '.join(BACKENDS)}")
     if importlib.util.find_spec(wanted) is None:
-        raise InputError(f"the backend {wanted!r} is not installed: pip install 'attention-zoo[{wanted}]'")
+        raise InputError(
+            f"the backend {wanted!r} is not installed: pip install 'attention-zoo[{wanted}]', in a clone '.[{wanted}]'"
+        )
     # With as many threads as cores, an XLA step waits in one of them for work queued behind it, and for whole epochs
     # a single core is busy; with twice as many, all are. Measured with TensorFlow 2.21 on 2 cores: 600 ms a step
     # against 320.

@@ -19,7 +19,7 @@ from zoo.training.check import check
 from zoo.training.run_directory import RunDirectory
 
 #: What last.npz knows besides, for going on with the run.
-_OF_TRAINING = ("log", "rounds_since_best", "seconds", "finished")
+_OF_TRAINING = ("log", "data", "rounds_since_best", "seconds", "finished")
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,7 @@ def load(
     plugin.load_installed()
     for spec in run.plugin_specs():
         plugin.load(spec)
-    if data_dir is not None:
-        recipe = check(recipe.override({"task.data_dir": data_dir}))
+    recipe = check(recipe if data_dir is None else recipe.override({"task.data_dir": data_dir}))
     task = build_task(recipe)
     task.restore(run.path)
     model = build_model(recipe, task)

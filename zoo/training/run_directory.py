@@ -48,16 +48,14 @@ class RunDirectory:
         Raises:
             InputError: it cannot be written, is no run directory, is another recipe's, or is in use.
         """
-        made = not self.path.exists()
+        made, lock_file = not self.path.exists(), self.path / "lock"
+        if not made and not self.path.is_dir():
+            raise InputError(f"{str(self.path)!r} is a file, and a run needs a directory; choose another --workdir")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            foreign = [p.name for p in self.path.iterdir() if p.name != "lock" and p.suffix != ".partial"]
-            if foreign and not self.recipe_file.is_file():
-                raise InputError(
-                    f"{str(self.path)!r} has files and is no run directory ({foreign[0]}); choose another --workdir"
-                )
+            self._require_own(lock_file)
             stack = contextlib.ExitStack()
-            lock = stack.enter_context(open(self.path / "lock", "w"))  # noqa: SIM115  the stack closes it
+            lock = stack.enter_context(open(lock_file, "a"))  # noqa: SIM115  the stack closes it
         except OSError as error:
             raise InputError(
                 f"{str(self.path)!r} cannot be written: {error.strerror}; choose another --workdir"
@@ -69,13 +67,34 @@ class RunDirectory:
             raise InputError(
                 f"{str(self.path)!r} is in use by another process; wait for it or choose another --workdir"
             ) from error
-        stack.callback(self._leave, made)
         try:
             self._own(recipe)
-        except BaseException:
+        except InputError:  # it is another's, and stays as it is
             stack.close()
             raise
+        except BaseException:
+            self._leave(made)
+            stack.close()
+            raise
+        stack.callback(self._leave, made)
         return stack
+
+    def _require_own(self, lock_file: Path) -> None:
+        """Sees that what is in the directory was written by a run."""
+        if self.recipe_file.is_file():
+            try:
+                self.recipe()
+            except InputError as error:
+                raise InputError(
+                    f"{str(self.path)!r} has files and is no run directory: {error}; choose another --workdir"
+                ) from error
+            return
+        lock = lock_file.name if not lock_file.is_file() or not lock_file.stat().st_size else None
+        foreign = [p.name for p in self.path.iterdir() if p.name not in (lock, f"{self.recipe_file.name}.partial")]
+        if foreign:
+            raise InputError(
+                f"{str(self.path)!r} has files and is no run directory ({foreign[0]}); choose another --workdir"
+            )
 
     def _own(self, recipe: Recipe) -> None:
         if self.last.is_file():
@@ -90,6 +109,11 @@ class RunDirectory:
                 if Path(spec).is_file() and copy.is_file() and Path(spec).read_bytes() != copy.read_bytes():
                     raise InputError(f"plugin {spec!r} has changed since this run began; choose another --workdir")
             return
+        if self.log_file.is_file():  # which comes after the first last.npz
+            raise InputError(
+                f"{str(self.path)!r} holds a trained model and no last.npz, from which training goes on; "
+                "choose another --workdir"
+            )
         self._clear()  # of a run that was killed before its first checkpoint
         write_text(self.recipe_file, recipe.to_json())  # first: by it the rest is known to be a run's
         for spec, copy in self._plugin_copies(recipe):

@@ -48,7 +48,10 @@ def train(recipe: Recipe, workdir: str | Path) -> dict[str, Any]:
     with run.claim(recipe):
         devices = find_devices()
         task = build_task(recipe)
-        task.prepare(run.path)
+        if run.last.is_file():
+            task.restore(run.path)  # made anew, a vocabulary may be another than the weights know
+        else:
+            task.prepare(run.path)
         keras.utils.set_random_seed(settings.seed)
         with devices.scope:
             model = build_model(recipe, task)
@@ -63,7 +66,7 @@ def train(recipe: Recipe, workdir: str | Path) -> dict[str, Any]:
         valid = task.batches("valid", model.layout, buckets=1, **batching)
         decoder = Decoder(model, jit=devices.jit)
         trained = Trained(recipe, task, model, decoder, {})
-        rounds = Rounds(run, settings, valid, lambda: decode(trained), monitors(task))
+        rounds = Rounds(run, settings, valid, lambda: decode(trained), monitors(task), task.fingerprint("train"))
         rounds.set_model(model)
         step = rounds.restore()
         print(f"{run.path}: {recipe.model.architecture}, {model.count_params():,} parameters, on {devices.description}")

@@ -143,17 +143,18 @@ class _Skewed:
 
     def __init__(self, num_queries, num_keys, offset, max_distance: int, causal: bool):
         self.num_keys = num_keys
-        static = all(isinstance(size, int) for size in (num_queries, num_keys, offset or 0))
+        start = 0 if offset is None else offset
+        static = all(isinstance(size, int) for size in (num_queries, num_keys, start))
         # Where the last causal query is at the last key, keys ahead are masked, so their columns may hold anything.
-        ends_together = offset is None or (static and offset + num_queries == num_keys)
+        ends_together = offset is None or (static and start + num_queries == num_keys)
         self.columns = num_keys if causal and ends_together else num_queries + num_keys - 1
         self.before, self.after = 0, 0  # columns beyond the farthest distance, where that is known
         if static:
-            first = num_queries - 1 + (offset or 0)  # the farthest distance back
+            first = num_queries - 1 + start  # the farthest distance back
             self.before = max(first - max_distance, 0)
             self.after = 0 if causal else max(self.columns - 1 - first - max_distance, 0)
         distances = ops.arange(self.columns - self.before - self.after, dtype="int32") + self.before
-        distances = distances - (num_queries - 1) - (0 if offset is None else ops.cast(offset, "int32"))
+        distances = distances - (num_queries - 1) - ops.cast(start, "int32")
         self.rows = ops.clip(distances, -max_distance, 0 if causal else max_distance) + max_distance
 
     def logits(self, q, table):

@@ -38,6 +38,8 @@ class RotaryPosition(PlacedPosition):
             raise InputError(
                 f"rotary positions need heads of an even width, not {self.head_dim}; change num_heads or width"
             )
+        if base <= 0:
+            raise InputError(f"the base of the wavelengths must be above 0, not {base}")
         self.base = base
 
     def build(self, query_positions_shape=None, key_positions_shape=None):

@@ -37,6 +37,8 @@ class SinusoidalPosition(PlacedPosition):
             raise InputError(f"sinusoidal positions need an even width, not {self.width}")
         if random_offset < 0:
             raise InputError(f"random_offset must be at least 0, not {random_offset}")
+        if base <= 0:
+            raise InputError(f"the base of the wavelengths must be above 0, not {base}")
         self.base = base
         self.random_offset = random_offset
         self.offset_generator = keras.random.SeedGenerator() if random_offset else None
