@@ -230,6 +230,12 @@ COMMANDS = {
             "output": "the files to write, without their endings; attention in the run directory when not given",
         },
     ),
+    "report": Command(
+        inspecting.report,
+        "measure a trained run and write its report anew, a page that needs no network",
+        (*_DECODING_FLAGS, "data_dir", "split", "limit"),
+        help={"seed": "of drawn outputs"},
+    ),
     "export": Command(
         exporting.export,
         "write a trained run for use elsewhere: a SavedModel from texts to texts, ONNX, Keras",

@@ -40,7 +40,7 @@ def test_files(trained_run, tiny):
     run = RunDirectory(trained_run[0])
     assert {path.name for path in run.path.iterdir()} == {
         *("recipe.json", "environment.json", "source.subwords", "target.subwords", "last.npz", "best.npz"),
-        *("log.csv", "tensorboard", "samples.txt", "lock", "checkpoints"),
+        *("log.csv", "tensorboard", "samples.txt", "lock", "checkpoints", "report.html"),
     }
     environment = json.loads(run.environment_file.read_text())
     assert environment["backend"] == keras.backend.backend()

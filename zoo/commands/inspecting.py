@@ -1,4 +1,4 @@
-"""``zoo attend``."""
+"""``zoo attend`` and ``zoo report``."""
 
 from pathlib import Path
 
@@ -26,3 +26,15 @@ def attend(values: flags.FlagValues, arguments: list[str]) -> None:
     print(f"{maps.source}  ->  {maps.output}")
     for layer in maps.without:
         print(f"no weights to show: {layer}")
+
+
+def report(values: flags.FlagValues, arguments: list[str]) -> None:
+    """Measures a trained run and writes its report anew."""
+    trained = given.trained(values)
+    from zoo.training.evaluate import evaluate
+    from zoo.training.report import write_report
+    from zoo.training.run_directory import RunDirectory
+
+    run = RunDirectory(given.workdir_of(values))
+    write_report(run, trained, evaluate(trained, values.split, values.limit, values.batch_size))
+    print(run.report_file)

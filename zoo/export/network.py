@@ -7,8 +7,8 @@ import numpy as np
 
 from zoo.errors import InputError
 from zoo.export.whole import replaced_file
+from zoo.generation.trained import Trained
 from zoo.quiet import quiet
-from zoo.training.load import Trained
 
 
 def export_keras(trained: Trained, path: Path) -> None:

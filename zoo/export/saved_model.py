@@ -15,9 +15,9 @@ import tensorflow as tf
 from zoo.errors import InputError
 from zoo.export.whole import replaced_folder
 from zoo.generation import beam, single
+from zoo.generation.trained import Trained
 from zoo.tasks.text_pairs import TextPairs
 from zoo.tokens import BEGIN, END, PAD
-from zoo.training.load import Trained
 
 
 class TextModel(tf.Module):

@@ -7,9 +7,9 @@ from keras import ops
 
 from zoo.architectures.base import Architecture
 from zoo.errors import InputError
+from zoo.generation.trained import Trained
 from zoo.layers.attention.base import Attention
 from zoo.tokens import BEGIN, END
-from zoo.training.load import Trained
 
 
 @dataclass(frozen=True)

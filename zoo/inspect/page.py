@@ -1,4 +1,4 @@
-"""Attention weights as one page that needs no network: pick a layer and a head, point at a token."""
+"""Attention weights to point at, without a network: pick a layer and a head, point at a token."""
 
 import html
 import json
@@ -10,10 +10,26 @@ from zoo.inspect.maps import Maps
 
 
 def write_page(maps: Maps, path: Path) -> None:
-    """Writes an HTML page, whole or not at all.
+    """Writes an HTML page of its own, whole or not at all.
 
     Raises:
         InputError: no layer shows its weights, or the file can't be written.
+    """
+    text = filled(_PAGE, TITLE=html.escape(f"{maps.source} → {maps.output}"), MAPS=widget(maps))
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+
+
+def widget(maps: Maps) -> str:
+    """The part of a page that shows the weights: HTML with the style and the script that it needs.
+
+    Raises:
+        InputError: no layer shows its weights.
     """
     if not maps.maps:
         raise InputError(f"no layer has weights to show: {'; '.join(maps.without)}")
@@ -26,30 +42,20 @@ def write_page(maps: Maps, path: Path) -> None:
         }
         for layer in maps.maps
     ]
-    note = f"Without weights to show: {'; '.join(maps.without)}" if maps.without else ""
-    filled = {
-        "@TITLE@": html.escape(f"{maps.source} → {maps.output}"),
-        "@NOTE@": html.escape(note),
-        "@DATA@": json.dumps(data, ensure_ascii=False).replace("</", "<\\/"),
-    }
-    text = re.sub("|".join(filled), lambda found: filled[found[0]], _PAGE)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+    note = f'<p class="label">{html.escape("Without weights to show: " + "; ".join(maps.without))}</p>'
+    return filled(
+        _WIDGET,
+        NOTE=note if maps.without else "",
+        DATA=json.dumps(data, ensure_ascii=False).replace("</", "<\\/"),
+    )
 
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Attention: @TITLE@</title>
-<style>
-  body { font: 16px/1.5 system-ui, sans-serif; margin: 1.5rem auto; max-width: 70rem; padding: 0 1rem; color: #222 }
-  h1 { font-size: 1.1rem; font-weight: 600 }
+def filled(template: str, **parts: str) -> str:
+    """``template`` with each @NAME@ replaced by the part of that name, in one pass: a part may hold any text."""
+    return re.sub("|".join(f"@{name}@" for name in parts), lambda found: parts[found[0].strip("@")], template)
+
+
+_WIDGET = """<style>
   select, button { font: inherit; padding: .2rem .5rem; margin: 0 .5rem .5rem 0 }
   button[aria-pressed=true] { background: #35356f; color: #fff }
   .line { display: flex; flex-wrap: wrap; gap: .25rem; margin: .75rem 0 }
@@ -58,8 +64,7 @@ _PAGE = """<!doctype html>
   .label { color: #666; font-size: .85rem }
   canvas { width: 100%; image-rendering: pixelated; border: 1px solid #ddd; max-height: 32rem }
 </style>
-<h1>@TITLE@</h1>
-<p class="label">@NOTE@</p>
+@NOTE@
 <label>Layer <select id="layer"></select></label><span id="heads" role="group" aria-label="Head"></span>
 <div class="label">From: the token that was read, after which a decoder writes the next (point, or press Tab)</div>
 <div class="line" id="queries"></div>
@@ -112,5 +117,18 @@ function show() {
 }
 build();
 </script>
+"""
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Attention: @TITLE@</title>
+<style>
+  body { font: 16px/1.5 system-ui, sans-serif; margin: 1.5rem auto; max-width: 70rem; padding: 0 1rem; color: #222 }
+  h1 { font-size: 1.1rem; font-weight: 600 }
+</style>
+<h1>@TITLE@</h1>
+@MAPS@
 </html>
 """

@@ -5,8 +5,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+from zoo.generation.trained import Trained
 from zoo.tasks.base import Batches
-from zoo.training.load import Trained, load
+from zoo.training.load import load
 
 
 def evaluate(

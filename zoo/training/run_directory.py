@@ -26,6 +26,7 @@ class RunDirectory:
     checkpoints/       the weights of the last validations, as trained, by step
     log.csv            a row per validation; tensorboard/ has the same curves
     samples.txt        what the model said at the last validation
+    report.html        all of it to look at
     """
 
     def __init__(self, path: str | Path):
@@ -38,6 +39,7 @@ class RunDirectory:
         self.log_file = self.path / "log.csv"
         self.tensorboard = self.path / "tensorboard"
         self.samples_file = self.path / "samples.txt"
+        self.report_file = self.path / "report.html"
         self.plugins = self.path / "plugins"
 
     def claim(self, recipe: Recipe) -> contextlib.ExitStack:
@@ -130,7 +132,7 @@ class RunDirectory:
 
     def _clear(self) -> None:
         """Removes what a run writes."""
-        files = (self.recipe_file, self.environment_file, self.best, self.log_file, self.samples_file)
+        files = (self.recipe_file, self.environment_file, self.best, self.log_file, self.samples_file, self.report_file)
         for file in (*files, *self.path.glob("*.subwords"), *self.path.glob("*.partial")):
             file.unlink(missing_ok=True)
         for folder in (self.plugins, self.tensorboard, self.checkpoints):

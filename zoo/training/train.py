@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from zoo import plugin
 from zoo.generation.decoder import Decoder
+from zoo.generation.trained import Trained
 from zoo.recipe import Recipe
 from zoo.tasks.base import Batches
 from zoo.training import checkpoint
@@ -19,7 +20,7 @@ from zoo.training.build import build_model, build_task
 from zoo.training.callbacks import Progress, Rounds
 from zoo.training.check import check, monitors
 from zoo.training.devices import choose_backend, find_devices
-from zoo.training.load import Trained
+from zoo.training.report import write_report
 from zoo.training.run_directory import RunDirectory
 from zoo.training.schedules import make_optimizer
 
@@ -90,6 +91,7 @@ def train(recipe: Recipe, workdir: str | Path) -> dict[str, Any]:
                 shuffle=False,  # the stream is
                 verbose=0,
             )
+            write_report(run, trained)
         state = rounds.state
         return {**state["log"][-1], "best_step": state["best_step"], f"best_{settings.monitor}": state["best"]}
 

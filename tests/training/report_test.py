@@ -1,0 +1,91 @@
+"""The report of a run, read as text and looked at in a browser."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import zoo
+from zoo.training.report import write_report
+from zoo.training.run_directory import RunDirectory
+
+CHROMIUM = shutil.which("chromium")
+
+
+@pytest.fixture(scope="module")
+def page(trained_run):
+    return RunDirectory(trained_run[0]).report_file
+
+
+def test_it_says_what_was_trained_and_how_it_went(page, trained_run):
+    run = RunDirectory(trained_run[0])
+    text = page.read_text(encoding="utf-8")
+    assert ">model.num_heads</th><td>2</td>" in text
+    assert ">parameters</th><td>" in text and ">steps</th><td>5</td>" in text
+    last = float(run.read_log()[-1]["valid_token_nll"])
+    assert f">token_nll, last validation</th><td>{last:.4g}</td>" in text
+    assert text.count("<svg") >= 4
+    for line in run.samples_file.read_text().splitlines()[1:]:
+        assert line.replace(">", "&gt;") in text
+
+
+def test_it_needs_no_network(page):
+    text = page.read_text(encoding="utf-8")
+    outside = set(re.findall(r"(?:src|href)\s*=\s*[\"']?([^\s\"'>]+)", text))
+    assert not {target for target in outside if not target.startswith("#")}
+    assert "@import" not in text and "url(" not in re.sub(r"url\(#", "", text)
+
+
+def test_measured_anew(trained_run, tmp_path):
+    shutil.copytree(trained_run[0], tmp_path / "run")
+    trained = zoo.load(tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
+    run.samples_file.write_text("step 5\n<b>&  ->  @TITLE@\n")
+    write_report(run, trained, {"exact_match": 0.25, "checkpoint": {"file": "best.npz"}})
+    text = run.report_file.read_text()
+    assert ">exact_match</th><td>0.25</td>" in text
+    assert "<li>&lt;b&gt;&amp;  -&gt;  @TITLE@</li>" in text
+
+
+FRAME = """<!doctype html>
+<iframe id="frame" src="report.html" style="width: {width}px; height: 900px; border: 0"></iframe>
+<pre id="found"></pre>
+<script>
+onload = () => {{
+  const page = document.getElementById("frame").contentDocument;
+  page.querySelectorAll("#heads button")[1].click();
+  const token = page.querySelectorAll("#queries span")[1];
+  token.dispatchEvent(new MouseEvent("mouseenter"));
+  const weights = [...page.querySelectorAll("#keys span")].map(s => +s.title);
+  document.getElementById("found").textContent = JSON.stringify({{
+    overflow: page.documentElement.scrollWidth - page.documentElement.clientWidth,
+    layers: page.querySelectorAll("#layer option").length,
+    pressed: page.querySelector("#heads button[aria-pressed=true]").textContent,
+    sum: Math.round(100 * weights.reduce((a, b) => a + b, 0)) / 100,
+    curves: page.querySelectorAll("svg").length,
+  }});
+}};
+</script>
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@pytest.mark.parametrize("width", [380, 1200])
+def test_in_a_browser(page, tmp_path, width):
+    """At the width of a telephone and of a desk: nothing sticks out, and a head and a token can be chosen."""
+    shutil.copy(page, tmp_path / "report.html")
+    (tmp_path / "frame.html").write_text(FRAME.format(width=width))
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--no-first-run"]
+    options += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    options += [f"--user-data-dir={tmp_path}/user", "--virtual-time-budget=5000"]
+    done = subprocess.run(
+        [CHROMIUM, *options, "--dump-dom", f"file://{tmp_path}/frame.html"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout).group(1)
+    assert found == (
+        '{"overflow":0,"layers":3,"pressed":"head 2","sum":1,"curves":' + str(page.read_text().count("<svg")) + "}"
+    )

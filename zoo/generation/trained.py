@@ -1,0 +1,59 @@
+"""A trained model with what it needs to be used."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from zoo.architectures.base import Architecture
+from zoo.generation.decoder import Decoder, decode_all
+from zoo.recipe import Recipe
+from zoo.tasks.base import Task
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model with what it needs to be used.
+
+    Attributes:
+        recipe: the resolved recipe it was trained by.
+        task: with its vocabularies.
+        model: with its weights.
+        decoder: from a batch to tokens.
+        checkpoint: which weights these are: the file, the step, and what was measured there.
+    """
+
+    recipe: Recipe
+    task: Task
+    model: Architecture
+    decoder: Decoder
+    checkpoint: dict[str, Any]
+
+    def generate(self, texts: list[str], rows: int = 64, prefix: str = "") -> list[str]:
+        """The model's output for each text.
+
+        Args:
+            texts: (N,) sources.
+            rows: sentences in a batch; the result does not depend on it.
+            prefix: what every output begins with.
+
+        Raises:
+            InputError: a text is longer than the model can place.
+        """
+        return [hypotheses[0][0] for hypotheses in self.hypotheses(texts, rows, prefix)]
+
+    def hypotheses(
+        self, texts: list[str], rows: int = 64, prefix: str = "", first: int = 0
+    ) -> list[list[tuple[str, float]]]:
+        """The model's ``n_best`` outputs for each text, the best first, with their log-probabilities.
+
+        ``first`` is the place of the first text among all that come, on which a draw depends.
+        """
+        if not texts:
+            return []
+        layout, limit = self.model.layout, self.model.position_limit()
+        rows = -(-min(rows, len(texts)) // 8) * 8  # few shapes to compile, and a share for each of several devices
+        tokens = tuple(self.task.prefix(prefix)) if prefix else ()
+        found = decode_all(
+            self.decoder, lambda batch: self.task.prompts(batch, layout, limit), texts, rows, tokens, first
+        )
+        written = iter(self.task.texts([hypothesis.tokens for of_text in found for hypothesis in of_text]))
+        return [[(next(written), hypothesis.log_probability) for hypothesis in of_text] for of_text in found]
