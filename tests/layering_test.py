@@ -30,12 +30,13 @@ ALLOWED = {
     "training": {"inspect", "generation", "architectures", "layers", "tasks", "plugin", "recipe", "registry", "errors"},
     "testing": {"architectures", "layers", "registry", "errors"},
     "bench": {"training", "layers", "plugin", "recipe", "registry", "errors"},
+    "claims": {"training", "generation", "inspect", "layers", "recipe", "errors"},
     "export": {"generation", "tasks", "tokens", "quiet", "errors"},
     "commands": {
-        *("bench", "export", "inspect", "testing", "training", "generation", "architectures", "layers", "tasks"),
-        *("plugin", "recipe", "registry", "tokens", "quiet", "errors"),
+        *("bench", "claims", "export", "inspect", "testing", "training", "generation", "architectures", "layers"),
+        *("tasks", "plugin", "recipe", "registry", "tokens", "quiet", "errors"),
     },
-    "cli": {"commands", "plugin", "errors"},
+    "cli": {"commands", "claims", "plugin", "errors"},
 }
 
 BACKENDS = {"tensorflow", "tensorflow_text", "jax", "torch"}
@@ -54,6 +55,8 @@ LIGHT = (
         "zoo.cli",
         "zoo.commands",
         "zoo.commands.given",
+        "zoo.claims",
+        "zoo.commands.claiming",
         "zoo.commands.exporting",
         "zoo.commands.inspecting",
         "zoo.commands.looking",

@@ -15,7 +15,8 @@ from absl import flags
 
 import zoo
 from zoo import plugin
-from zoo.commands import exporting, inspecting, looking, measuring, running
+from zoo.claims import CLAIMS
+from zoo.commands import claiming, exporting, inspecting, looking, measuring, running
 from zoo.commands.given import DECODING, SETTINGS
 from zoo.errors import InputError, near
 
@@ -246,6 +247,13 @@ COMMANDS = {
             "seed": "of drawn outputs",
         },
         formats=tuple(exporting.FORMS),
+    ),
+    "claim": Command(
+        claiming.claim,
+        f"try what the lectures claim, in numbers and pictures: {', '.join(CLAIMS)}",
+        ("workdir", "steps", "seed", "backend", "set", "format"),
+        "[CLAIM ...]",
+        help={"workdir": "where runs and pictures go; runs/claims when not given", "steps": "of each run"},
     ),
     "list": Command(
         looking.list_,

@@ -284,6 +284,19 @@ def test_mixed_precision_keeps_a_float32_cache(registered):
         np.testing.assert_array_equal(array(block["self"]["count"]), 1 + 3 / 512)
 
 
+def test_positions_in_every_block(rng):
+    """Without residuals, what the first block does not hand on is there for the second all the same."""
+    block = {**SIZES, "residual": False}
+    stack = randomized(Stack(2, block, position="learned", max_length=5, position_in_every_block=True))
+    x = rng.normal(size=(2, 5, 8)).astype("float32")
+    table = array(stack.position.weights[0])[:5]
+    y = stack.blocks[0](x + table)
+    expected = stack.norm(stack.blocks[1](y + table))
+    np.testing.assert_allclose(array(stack(x)), array(expected), atol=1e-5)
+    with pytest.raises(InputError, match="for a scheme that is embedded; rotary is not"):
+        Stack(2, SIZES, position="rotary", position_in_every_block=True)
+
+
 @pytest.mark.parametrize("scheme", ["sinusoidal", "learned", "test_distance", "test_turn"])
 def test_order_is_visible_with_positions(rng, schemes, scheme):
     stack = randomized(Stack(2, SIZES, position=scheme, max_length=9))

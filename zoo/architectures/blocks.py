@@ -18,6 +18,7 @@ class BlockArchitecture(Architecture):
         feed_forward: hidden units of the feed-forward networks; 4 * width when None.
         attention, attention_options: kind of the self-attention and its arguments.
         position, position_options: positional scheme and its arguments.
+        position_in_every_block: see :class:`zoo.layers.transformer.Stack`.
         head_dim: width of a head; width / num_heads when None.
         dropout: of embeddings and of each sublayer's output.
         average_heads: take the mean of the heads rather than lay them side by side.
@@ -38,6 +39,7 @@ class BlockArchitecture(Architecture):
         attention_options: dict | None = None,
         position: str = "sinusoidal",
         position_options: dict | None = None,
+        position_in_every_block: bool = False,
         head_dim: int | None = None,
         dropout: float = 0.1,
         average_heads: bool = False,
@@ -75,6 +77,7 @@ class BlockArchitecture(Architecture):
         self._stack = {
             "position": position,
             "position_options": position_options,
+            "position_in_every_block": position_in_every_block,
             "max_length": max_length,
             "dropout": dropout,
             "dtype": self.dtype_policy,

@@ -206,6 +206,7 @@ class Stack(Configured, keras.layers.Layer):
         block: the arguments of each :class:`Block`.
         position: the positional scheme, by its registered name.
         position_options: further arguments of that scheme.
+        position_in_every_block: give an embedded scheme to the input of every block, and not of the first alone.
         max_length: longest sequence, for a scheme with a table of that length.
         dropout: of the embedded tokens, once their positions are added.
 
@@ -228,6 +229,7 @@ class Stack(Configured, keras.layers.Layer):
         *,
         position: str = "sinusoidal",
         position_options: dict | None = None,
+        position_in_every_block: bool = False,
         max_length: int | None = None,
         dropout: float = 0.0,
         **kwargs,
@@ -248,6 +250,9 @@ class Stack(Configured, keras.layers.Layer):
             dtype=policy,
             **(position_options or {}),
         )
+        if position_in_every_block and self.position.stage != "embedding":
+            raise InputError(f"position_in_every_block is for a scheme that is embedded; {position} is not")
+        self.position_in_every_block = position_in_every_block
         self.dropout_layer = Dropout(dropout, name="dropout", dtype=policy)
         needs_norm = first.norm_first  # the residual stream of a pre-norm stack ends unnormalised
         self.norm = Normalization(block.get("norm", "layer"), name="norm", dtype=policy) if needs_norm else None
@@ -272,13 +277,15 @@ class Stack(Configured, keras.layers.Layer):
         cache_index=None,
         training=None,
     ):
-        x, positions = self._with_positions(ops.cast(x, self.compute_dtype), cache, cache_index, training)
+        x, encoded, positions = self._with_positions(ops.cast(x, self.compute_dtype), cache, cache_index, training)
         x = self.dropout_layer(x, training=training)
         attention_mask = None
         if padding_mask is not None and not self.blocks[0].causal:
             attention_mask = ops.expand_dims(padding_mask, 1)
         caches = []
         for i, block in enumerate(self.blocks):
+            if i and self.position_in_every_block:
+                x = self.position.combine(x, encoded)
             x = block(
                 x,
                 memory,
@@ -298,7 +305,7 @@ class Stack(Configured, keras.layers.Layer):
         return x if cache is None else (x, {**cache, "blocks": caches})
 
     def _with_positions(self, x, cache, cache_index, training):
-        """Gives an embedded scheme to ``x``; hands a rotation or a bias to the blocks by name."""
+        """``x`` with an embedded scheme, what that gave, and by name a rotation or a bias for the blocks."""
         places = ops.arange(ops.shape(x)[1], dtype="int32")
         if cache is None:
             query_positions = key_positions = self.position.place(places, training=training)
@@ -307,11 +314,11 @@ class Stack(Configured, keras.layers.Layer):
             key_positions = self.position.place(cache["places"][0])
         stage = self.position.stage
         if stage == "none":
-            return x, {}
+            return x, None, {}
         encoded = self.position(query_positions, key_positions)
         if stage == "embedding":
-            return self.position.combine(x, encoded), {}
-        return x, {stage: encoded}
+            return self.position.combine(x, encoded), encoded, {}
+        return x, None, {stage: encoded}
 
     def init_cache(self, batch_size, max_length: int, memory=None) -> dict:
         """Caches of all blocks; ``memory`` (B, S, D) is projected once."""

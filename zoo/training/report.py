@@ -102,8 +102,9 @@ def _samples(run: RunDirectory) -> str:
 def _attention(trained: Trained) -> str:
     """Where the model looks while it is given the reference of a validation pair; or why there is nothing to see."""
     try:
-        sources, targets = (side[:1] for side in trained.task.pairs("valid"))
-        return widget(attention_maps(trained, sources[0], targets[0]))
+        few = list(zip(*(side[:20] for side in trained.task.pairs("valid")), strict=True))
+        source, target = max(few, key=lambda pair: len(pair[0]))  # one with something to see
+        return widget(attention_maps(trained, source, target))
     except InputError as error:
         return f"<p>{html.escape(str(error))}</p>"
 
