@@ -88,7 +88,7 @@ def test_parameters_end_where_nothing_is_passed_on():
     assert list(constructor_parameters(Fixed)) == ["size"]
     assert set(constructor_parameters(Windowed, stop=Configured)) == {
         *("num_heads", "head_dim", "window", "sink"),
-        *("causal", "dropout", "use_bias", "average_heads", "kernel_initializer"),
+        *("causal", "dropout", "use_bias", "average_heads", "query_chunks", "kernel_initializer"),
     }
     assert constructor_parameters(Windowed, stop=Configured)["sink"].default == 1
     assert set(constructor_parameters(Windowed, stop=Attention)) == {"num_heads", "head_dim", "window", "sink"}

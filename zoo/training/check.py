@@ -22,7 +22,7 @@ from zoo.training.devices import BACKENDS
 _FIELDS = [f.name for f in dataclasses.fields(ModelConfig) if f.name not in ("architecture", "options")]
 
 #: Arguments that a block or a stack gives, so a recipe does not.
-_GIVEN_ATTENTION = {*constructor_parameters(Attention, stop=Configured), "name", "dtype"} - {"use_bias"}
+_GIVEN_ATTENTION = {*constructor_parameters(Attention, stop=Configured), "name", "dtype"} - {"use_bias", "query_chunks"}
 _GIVEN_POSITION = {*constructor_parameters(Position, stop=Configured), "name", "dtype"}
 
 PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
