@@ -2,18 +2,16 @@
 
 import copy
 import hashlib
-import os
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from zoo.errors import InputError
 from zoo.tasks.base import Batches, Task
 from zoo.tasks.bucketing import BatchPlan
+from zoo.tasks.pair_layout import PairLayout
 from zoo.tasks.subwords import Subwords
 from zoo.tasks.token_losses import SmoothedCrossEntropy, token_metrics
 from zoo.tokens import BEGIN, END, RESERVED
@@ -163,25 +161,22 @@ class TextPairs(Task):
             row_multiple: rows of a batch are a multiple of this.
             limit: only the first so many examples.
         """
-        sources, targets = (texts[:limit] for texts in self.pairs(split))
-        sampling = seed is not None and self.subword_sampling > 0
-        lengths, tokens = self._lengths(sources, targets, layout)
-        longest = 2 * self.max_length + 1 if layout == "decoder" else self.max_length
+        sides = [texts[:limit] for texts in self.pairs(split)]
+        layout = PairLayout(layout, self.source, self.target)
+        lengths, tokens = layout.lengths(*sides)
+        longest = 2 * self.max_length + 1 if layout.name == "decoder" else self.max_length
         kept = np.flatnonzero(lengths <= longest)
         if not len(kept):
             raise InputError(f"no {split} pair has at most {self.max_length} tokens; raise task.options.max_length")
         if len(kept) < len(lengths):
             left_out = f"{len(lengths) - len(kept)} of {len(lengths)} {split} pairs"
             print(f"{left_out} are longer than {self.max_length} tokens: left out", file=sys.stderr)
-        lengths, tokens = lengths[kept], tokens[kept]
-        texts = [[*(side[i] for i in kept), ""] for side in (sources, targets)]  # "" stands for a row of padding
+        lengths, tokens, sides = lengths[kept], tokens[kept], [[side[i] for i in kept] for side in sides]
+        sampling = self.subword_sampling if seed is not None else 0.0
         if sampling:
-            lengths = np.minimum(self._room(texts, lengths, layout), longest)
+            lengths = np.minimum(layout.room(sides, lengths, sampling), longest)
         plan = BatchPlan(lengths, batch_tokens, buckets, seed, row_multiple)
-        make = self._sampled if sampling else self._tokenized
-        dataset = make(texts, plan, step, layout).map(
-            partial(self._batch, layout=layout), num_parallel_calls=os.cpu_count(), deterministic=True
-        )
+        dataset = layout.sampled(sides, plan, step, sampling) if sampling else layout.tokenized(sides, plan, step)
         return Batches(
             dataset=dataset.prefetch(4),
             steps=plan.steps,
@@ -189,93 +184,6 @@ class TextPairs(Task):
             examples=len(kept),
             shapes=plan.shapes,
         )
-
-    def _tokenized(self, texts, plan, step, layout):
-        """(source, target, real, length) of each batch, tokenised inside the data pipeline; see :meth:`_batch`."""
-
-        def stream():
-            return iter(plan.epoch(0)) if plan.seed is None else plan.from_step(step)
-
-        def tokenize(indices, length):
-            real = indices >= 0
-            source, target = (tf.gather(side, tf.where(real, indices, padding)) for side in sides)
-            return self.source.tokenize(source), self.target.tokenize(target), real, length
-
-        sides, padding = [tf.constant(side) for side in texts], len(texts[0]) - 1
-        signature = (tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.int64))
-        dataset = tf.data.Dataset.from_generator(stream, output_signature=signature)
-        return dataset.map(tokenize, num_parallel_calls=os.cpu_count(), deterministic=True)
-
-    def _sampled(self, texts, plan, step, layout):
-        """As :meth:`_tokenized`, in subwords drawn at random: a function of the seed and the step, as all else is."""
-
-        def stream():
-            for number, (indices, length) in enumerate(plan.from_step(step), step):
-                rows = self._draw([[side[i] for i in indices] for side in texts], (plan.seed, number))
-                fits = _positions(*rows, layout) <= length
-                for i in np.flatnonzero(~fits):  # a draw that is too long: the subwords there was room made for
-                    rows[0][i] = self.source.encode(texts[0][indices[i]])
-                    rows[1][i] = self.target.encode(texts[1][indices[i]])
-                yield *(_ragged(side) for side in rows), indices >= 0, length
-
-        signature = (
-            *[tf.RaggedTensorSpec([None, None], tf.int32)] * 2,
-            tf.TensorSpec([None], tf.bool),
-            tf.TensorSpec([], tf.int64),
-        )
-        return tf.data.Dataset.from_generator(stream, output_signature=signature)
-
-    def _draw(self, texts, seed: tuple[int, int]) -> list[list[list[int]]]:
-        """Rows of ids of both sides, in subwords drawn at random."""
-        seeds = np.random.SeedSequence(seed).generate_state(2).tolist()
-        sides = zip((self.source, self.target), texts, seeds, strict=True)
-        return [subwords.sample(side, self.subword_sampling, seed) for subwords, side, seed in sides]
-
-    def _room(self, texts, lengths, layout) -> np.ndarray:
-        """Positions that most draws of each pair need: those of the longest of its plain subwords and two draws."""
-        if layout == "encoder":
-            raise InputError("subword_sampling is not for an encoder-only model, whose source and target must align")
-        pairs = [side[:-1] for side in texts]
-        return np.maximum.reduce([lengths, *(_positions(*self._draw(pairs, (draw, 2)), layout) for draw in range(2))])
-
-    def _lengths(self, sources, targets, layout) -> tuple[np.ndarray, np.ndarray]:
-        """Positions each pair needs in a batch of this layout, and its real tokens on both sides."""
-        s, t = self._count(self.source, sources), self._count(self.target, targets)
-        if layout == "encoder" and not np.array_equal(s, t):
-            raise InputError("an encoder-only model needs sources and targets of the same number of tokens")
-        return _needed(s, t, layout), s + t + {"encoder_decoder": 2, "decoder": 1, "encoder": 0}[layout]
-
-    @staticmethod
-    def _count(subwords: Subwords, texts: list[str]) -> np.ndarray:
-        dataset = tf.data.Dataset.from_tensor_slices(tf.constant(texts)).batch(1024)
-        counts = dataset.map(lambda batch: subwords.tokenize(batch).row_lengths(), num_parallel_calls=os.cpu_count())
-        return np.concatenate(list(counts.as_numpy_iterator()))
-
-    @staticmethod
-    def _batch(source, target, real, length, layout):
-        """One batch, padded to (rows, length), of ragged tokens; rows that are not real get no begin and no end."""
-        real = tf.cast(real, tf.int64)
-        begin = tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(real)], BEGIN), real)
-        end = tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(real)], END), real)
-
-        def dense(ragged):
-            return tf.ensure_shape(ragged.to_tensor(shape=tf.stack([tf.size(real, tf.int64), length])), [None, None])
-
-        def weigh(ragged):
-            return tf.sequence_mask(ragged.row_lengths(), length, tf.float32)
-
-        if layout == "encoder_decoder":
-            inputs = {"source": dense(tf.concat([source, end], 1)), "target": dense(tf.concat([begin, target], 1))}
-            labels = tf.concat([target, end], 1)
-            weights = weigh(labels)
-        elif layout == "decoder":
-            sequence = tf.concat([source, begin, target, end], 1)
-            inputs, labels = {"tokens": dense(sequence[:, :-1])}, sequence[:, 1:]
-            weights = weigh(labels) - weigh(source)  # only the target counts
-        else:
-            inputs, labels = {"tokens": dense(source)}, target
-            weights = weigh(labels)
-        return inputs, dense(labels), weights
 
     def prefix(self, text: str) -> list[int]:
         """The tokens of the beginning of an output."""
@@ -312,23 +220,6 @@ class TextPairs(Task):
         for row, filled in zip(rows, batch, strict=True):
             filled[: len(row)] = row
         return {name: batch}, lengths
-
-
-def _ragged(rows: list[list[int]]) -> tf.RaggedTensor:
-    flat = np.array([token for row in rows for token in row], "int32")
-    return tf.RaggedTensor.from_row_lengths(flat, [len(row) for row in rows])
-
-
-def _needed(source, target, layout: str):
-    """Positions that pairs of so many tokens need in a batch of this layout."""
-    if layout == "encoder_decoder":
-        return np.maximum(source, target) + 1
-    return source + target + 1 if layout == "decoder" else source
-
-
-def _positions(source, target, layout: str) -> np.ndarray:
-    """As :func:`_needed`, of rows of ids."""
-    return _needed(*(np.array([len(row) for row in side]) for side in (source, target)), layout)
 
 
 def _padded(length: int) -> int:
