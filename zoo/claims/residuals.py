@@ -49,7 +49,7 @@ def find(workdir: Path, changes: dict[str, Any]) -> Finding:
         axes.legend()
 
     deep = {label: values[1:].mean() for label, values in focus.items()}  # the first layer sees the positions anyway
-    return Finding(CLAIM, numbers, deep["with residuals"] > deep["without"], draw)
+    return Finding(CLAIM, numbers, bool(deep["with residuals"] > deep["without"]), draw)
 
 
 def _focus(weights: list[list[np.ndarray]]) -> np.ndarray:

@@ -31,17 +31,18 @@ def decode(model, settings: Decoding, inputs: dict, max_length: int):
 
     def step(index, tokens, finished, total, state):
         logits, state = model.decode_step(ops.slice(tokens, (0, index), (rows, 1)), state, index)
-        scores = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
-        allowed = scores + penalty(settings, tokens, index, prompt_lengths, logits.shape[-1])
+        logits = ops.cast(logits, "float32")
+        allowed = logits + penalty(settings, tokens, index, prompt_lengths, logits.shape[-1])
         if settings.sample:
             allowed = _drawn(allowed, settings, inputs["places"], index)
-        chosen = ops.cast(ops.argmax(allowed, axis=-1), "int32")
+        chosen = first_largest(allowed)
         in_prompt = index + 1 < prompt_lengths  # while a row's prompt lasts, its tokens are given
         given = ops.squeeze(ops.slice(tokens, (0, index + 1), (rows, 1)), 1)
         after_limit = index + 2 - prompt_lengths > limits  # only an end may come
         counts = ops.logical_not(ops.logical_or(finished, in_prompt))
         cut = ops.logical_and(after_limit, ops.not_equal(chosen, END))
-        score = ops.squeeze(ops.take_along_axis(scores, ops.expand_dims(chosen, 1), axis=1), 1)
+        score = ops.take_along_axis(logits, ops.expand_dims(chosen, 1), axis=1)
+        score = ops.squeeze(score, 1) - ops.logsumexp(logits, axis=-1)
         total = total + ops.where(ops.logical_and(counts, ops.logical_not(cut)), score, 0.0)
         chosen = ops.where(ops.logical_or(finished, cut), PAD, chosen)
         chosen = ops.where(in_prompt, given, chosen)
@@ -52,6 +53,13 @@ def decode(model, settings: Decoding, inputs: dict, max_length: int):
     start = (ops.zeros((), "int32"), tokens, ops.equal(prompt_lengths, 0), ops.zeros((rows,)), state)
     _, tokens, _, total, _ = ops.while_loop(going, step, start)
     return ops.expand_dims(tokens, 1), ops.expand_dims(total, 1)
+
+
+def first_largest(x):
+    """The first place of the largest of each row of ``x`` (R, V): XLA's ``argmax`` is a slow loop on CPUs."""
+    places = ops.expand_dims(ops.arange(x.shape[-1], dtype="int32"), 0)
+    largest = ops.max(x, axis=-1, keepdims=True)
+    return ops.min(ops.where(x >= largest, places, x.shape[-1] - 1), axis=-1)
 
 
 def _drawn(scores, settings: Decoding, places, index):

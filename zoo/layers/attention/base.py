@@ -23,7 +23,7 @@ from keras import ops
 
 from zoo.errors import InputError
 from zoo.layers import masks
-from zoo.layers.attention.heads import masked_softmax, rotate, weigh
+from zoo.layers.attention.heads import heads_first, masked_softmax, rotate, weigh
 from zoo.layers.configured import Configured
 from zoo.layers.dropout import Dropout
 
@@ -162,7 +162,7 @@ class Attention(Configured, keras.layers.Layer):
             raise InputError(f"{type(self).__name__} attends to its own sequence alone; leave out value")
         q = self._split(self.query_dense(query), self.num_heads)  # (B, T, N, H)
         if cache is not None and cache_index is None:  # a value projected earlier, by value_cache
-            k, v = cache["key"], cache["value"]
+            k, v = heads_first(cache["key"]), heads_first(cache["value"])
         else:
             source = query if value is None else value
             k = self._split(self.key_dense(source), self.num_key_value_heads)  # (B, S, M, H)
@@ -171,10 +171,10 @@ class Attention(Configured, keras.layers.Layer):
             q, k = rotate(q, rotation), rotate(k, rotation)
         if cache is not None and cache_index is not None:
             cache = {
-                "key": ops.slice_update(cache["key"], (0, cache_index, 0, 0), k),
-                "value": ops.slice_update(cache["value"], (0, cache_index, 0, 0), v),
+                "key": ops.slice_update(cache["key"], (0, 0, cache_index, 0), heads_first(k)),
+                "value": ops.slice_update(cache["value"], (0, 0, cache_index, 0), heads_first(v)),
             }
-            k, v = cache["key"], cache["value"]
+            k, v = heads_first(cache["key"]), heads_first(cache["value"])
 
         mask = self.visible(attention_mask, ops.shape(q)[1], ops.shape(k)[1], cache_index)
         whole = value is None and cache is None and not return_attention_scores and q.shape[1] is not None
@@ -269,15 +269,19 @@ class Attention(Configured, keras.layers.Layer):
         return ops.any(ops.squeeze(mask, 1), axis=-1)
 
     def init_cache(self, batch_size, max_length: int) -> dict:
-        """An empty cache for decoding up to ``max_length`` positions; batch is the first axis of every tensor."""
-        shape = (batch_size, max_length, self.num_key_value_heads, self.head_dim)
+        """An empty cache for decoding up to ``max_length`` positions; batch is the first axis of every tensor.
+
+        Here keys and values are (B, M, S, H), heads in front, as the products need them: else every step would copy
+        all that is cached.
+        """
+        shape = (batch_size, self.num_key_value_heads, max_length, self.head_dim)
         return {"key": ops.zeros(shape, self.compute_dtype), "value": ops.zeros(shape, self.compute_dtype)}
 
     def value_cache(self, value) -> dict:
         """``value`` (B, S, D) projected once, for attending to it at every decoding step (cross-attention)."""
         return {
-            "key": self._split(self.key_dense(value), self.num_key_value_heads),
-            "value": self._split(self.value_dense(value), self.num_key_value_heads),
+            "key": heads_first(self._split(self.key_dense(value), self.num_key_value_heads)),
+            "value": heads_first(self._split(self.value_dense(value), self.num_key_value_heads)),
         }
 
     def compute_output_shape(self, query_shape, value_shape=None):

@@ -1,7 +1,7 @@
 """What every head computes: products with the keys, softmax, the sum of the values; and the rotation of both sides.
 
-The products are written as those of matrices, heads in front: on CPUs, XLA takes up to twice the time for an einsum
-over the same axes where they lie (JAX, 1024 positions, 4 heads x 64).
+The products have the heads in front: on CPUs, XLA takes up to twice the time for an einsum over the same axes where
+they lie (JAX, 1024 positions, 4 heads x 64).
 """
 
 from keras import ops
@@ -9,7 +9,8 @@ from keras import ops
 
 def compare(q, k):
     """Products of each query with each key: q (..., T, N, H), k (..., S, N, H) -> (..., N, T, S)."""
-    return ops.matmul(heads_first(q), _keys_last(k))
+    before = "abcd"[: len(q.shape) - 3]  # and not a product with the transpose of k, which a decoding step would copy
+    return ops.einsum(f"{before}nth,{before}nsh->{before}nts", heads_first(q), heads_first(k))
 
 
 def weigh(weights, v):
@@ -49,9 +50,3 @@ def rotate(x, rotation):
 def heads_first(x):
     """(..., T, N, H) -> (..., N, T, H), and back."""
     return ops.swapaxes(x, -3, -2)
-
-
-def _keys_last(k):
-    """(..., S, N, H) -> (..., N, H, S)."""
-    axes = list(range(len(k.shape)))
-    return ops.transpose(k, (*axes[:-3], axes[-2], axes[-1], axes[-3]))
