@@ -428,7 +428,7 @@ def test_no_square_of_vectors_and_none_of_pairs_is_built(rng, name):
 
     length = 256
     if name == "multi_head":
-        assert largest(length) == HEADS * (length // 4) * length  # of the last chunk
+        assert largest(length) <= length * length  # of the mask; the weights of all pairs would be HEADS times that
     elif name == "relative":
         assert largest(length) <= 2 * HEADS * length * (length + 1)  # and not length * length * HEAD_DIM a head
     else:

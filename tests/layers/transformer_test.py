@@ -290,7 +290,7 @@ def test_positions_in_every_block(rng):
     stack = randomized(Stack(2, block, position="learned", max_length=5, position_in_every_block=True))
     x = rng.normal(size=(2, 5, 8)).astype("float32")
     table = array(stack.position.weights[0])[:5]
-    y = stack.blocks[0](x + table)
+    y = array(stack.blocks[0](x + table))
     expected = stack.norm(stack.blocks[1](y + table))
     np.testing.assert_allclose(array(stack(x)), array(expected), atol=1e-5)
     with pytest.raises(InputError, match="for a scheme that is embedded; rotary is not"):
