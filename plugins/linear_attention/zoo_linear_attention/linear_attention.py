@@ -4,6 +4,7 @@ from keras import ops
 
 from zoo import Attention, InputError, registry
 from zoo.layers.attention.base import CAPABILITIES
+from zoo.layers.attention.heads import heads_first
 from zoo.layers.masks import causal_mask
 
 
@@ -78,7 +79,8 @@ class LinearAttention(Attention):
         reads = cache is not None and not steps  # a value projected earlier
         q = _features(self._split(self.query_dense(query), self.num_heads))  # (B, T, N, H)
         source = cache if reads else self.value_cache(query if value is None else value)
-        k, v = _features(source["key"]), self._values(source["value"], training)  # (B, S, N, H), (B, S, N, H + 1)
+        k, v = heads_first(source["key"]), heads_first(source["value"])  # (B, S, N, H)
+        k, v = _features(k), self._values(v, training)  # (B, S, N, H), (B, S, N, H + 1)
 
         mask, for_keys = attention_mask, attention_mask is not None and attention_mask.shape[1] == 1
         if steps and mask is not None:

@@ -278,7 +278,7 @@ class Attention(Configured, keras.layers.Layer):
         return {"key": ops.zeros(shape, self.compute_dtype), "value": ops.zeros(shape, self.compute_dtype)}
 
     def value_cache(self, value) -> dict:
-        """``value`` (B, S, D) projected once, for attending to it at every decoding step (cross-attention)."""
+        """``value`` (B, S, D) projected once, for attending to it at every decoding step: (B, M, S, H) each."""
         return {
             "key": heads_first(self._split(self.key_dense(value), self.num_key_value_heads)),
             "value": heads_first(self._split(self.value_dense(value), self.num_key_value_heads)),
