@@ -48,6 +48,16 @@ def test_measured_anew(trained_run, tmp_path):
     assert "<li>&lt;b&gt;&amp;  -&gt;  @TITLE@</li>" in text
 
 
+def test_what_cannot_be_shown_takes_no_training_down(tiny, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("zoo.training.report.attention_maps", lambda *arguments: 1 / 0)
+    zoo.train(tiny({"model.architecture": "encoder_only", "train.steps": 2}), tmp_path)
+    assert "zoo: warning: no report: division by zero" in capsys.readouterr().err
+    trained = zoo.load(tmp_path)
+    monkeypatch.setattr(type(trained.task), "pairs", lambda self, split: ([], []))  # nothing to look at
+    write_report(RunDirectory(tmp_path), trained)
+    assert "<h2>Attention</h2>" not in RunDirectory(tmp_path).report_file.read_text()
+
+
 FRAME = """<!doctype html>
 <iframe id="frame" src="report.html" style="width: {width}px; height: 900px; border: 0"></iframe>
 <pre id="found"></pre>

@@ -103,6 +103,8 @@ def _attention(trained: Trained) -> str:
     """Where the model looks while it is given the reference of a validation pair; or why there is nothing to see."""
     try:
         few = list(zip(*(side[:20] for side in trained.task.pairs("valid")), strict=True))
+        if not few:
+            return ""
         source, target = max(few, key=lambda pair: len(pair[0]))  # one with something to see
         return widget(attention_maps(trained, source, target))
     except InputError as error:

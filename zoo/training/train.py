@@ -1,6 +1,7 @@
 """Training: the whole of it on one page."""
 
 import platform
+import sys
 import time
 from importlib import metadata
 from pathlib import Path
@@ -91,7 +92,10 @@ def train(recipe: Recipe, workdir: str | Path) -> dict[str, Any]:
                 shuffle=False,  # the stream is
                 verbose=0,
             )
-            write_report(run, trained)
+            try:
+                write_report(run, trained)
+            except Exception as error:  # a plugin's task may give what can't be shown; the run is finished all the same
+                print(f"zoo: warning: no report: {' '.join(str(error).split())[:200]}", file=sys.stderr)
         state = rounds.state
         return {**state["log"][-1], "best_step": state["best_step"], f"best_{settings.monitor}": state["best"]}
 
