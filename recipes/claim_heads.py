@@ -1,6 +1,7 @@
 """Heads specialise: how far each head of an encoder looks, after training on number_words.
 
     zoo claim heads
+    zoo train --recipe=claim_heads
 
 Reference:
     Vaswani et al., 2017, "Attention Is All You Need", section 3.2.2.

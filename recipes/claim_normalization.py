@@ -1,6 +1,7 @@
 """LayerNorm against BatchNorm on text of varying length: number_words, trained with each.
 
     zoo claim normalization
+    zoo train --recipe=claim_normalization
 
 Reference:
     Ba et al., 2016, "Layer Normalization".

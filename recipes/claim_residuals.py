@@ -1,6 +1,7 @@
 """Residuals carry position: three layers deep, with residuals, without them, and with positions in every block.
 
     zoo claim residuals
+    zoo train --recipe=claim_residuals
 
 The encoder's attention near the diagonal is measured in each, and drawn. The task is number_words, whose source words
 have to be put in another order. Without dropout: a network without residuals comes to lean on its noise, and is another

@@ -34,7 +34,7 @@ def test_weights_are_those_that_the_layer_gives(trained):
     maps = attention_maps(run, "abc", "cab")
     layer = run.model.encoder.blocks[0]
     tokens = np.array([[*run.task.source.encode("abc"), 2]])
-    x, _ = run.model.encoder._with_positions(run.model.source_embedding(tokens), None, None, False)
+    x, *_ = run.model.encoder._with_positions(run.model.source_embedding(tokens), None, None, False)
     _, scores = layer.self_attention(layer.self_norm(x), return_attention_scores=True)
     np.testing.assert_allclose(maps.maps[0].weights, np.asarray(scores)[0], atol=1e-6)
     before = run.generate(["abc"])
