@@ -7,21 +7,16 @@ Reference:
     Vaswani et al., 2017, "Attention Is All You Need", section 3.2.2.
 """
 
-from zoo.recipe import ModelConfig, Recipe, TaskConfig, TrainConfig
+from zoo.recipe import Recipe, load
 
 
 def get_recipe() -> Recipe:
-    return Recipe(
-        task=TaskConfig("number_words"),
-        model=ModelConfig(depth=2, width=128, num_heads=8, feed_forward=256, dropout=0.1),
-        train=TrainConfig(
-            steps=320,
-            batch_tokens=2048,
-            buckets=2,
-            learning_rate=2e-3,
-            schedule="cosine",
-            warmup_steps=50,
-            validate_every=160,
-            samples=1,
-        ),
+    return load("number_words").override(
+        {
+            "model.num_heads": 8,
+            "train.ema": None,
+            "train.validate_every": 160,
+            "train.decode_validation": 0,
+            "train.samples": 1,
+        }
     )

@@ -11,21 +11,19 @@ Reference:
     Vaswani et al., 2017, "Attention Is All You Need", section 3.1.
 """
 
-from zoo.recipe import ModelConfig, Recipe, TaskConfig, TrainConfig
+from zoo.recipe import Recipe, load
 
 
 def get_recipe() -> Recipe:
-    return Recipe(
-        task=TaskConfig("number_words"),
-        model=ModelConfig(depth=3, width=128, num_heads=4, feed_forward=256, dropout=0.0),
-        train=TrainConfig(
-            steps=320,
-            batch_tokens=2048,
-            buckets=2,
-            learning_rate=1e-3,
-            schedule="cosine",
-            warmup_steps=80,
-            validate_every=160,
-            samples=1,
-        ),
+    return load("number_words").override(
+        {
+            "model.depth": 3,
+            "model.dropout": 0.0,
+            "train.learning_rate": 0.001,
+            "train.warmup_steps": 80,
+            "train.ema": None,
+            "train.validate_every": 160,
+            "train.decode_validation": 0,
+            "train.samples": 1,
+        }
     )

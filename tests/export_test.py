@@ -15,7 +15,7 @@ from zoo import Decoding, ModelConfig, Recipe, TaskConfig, TrainConfig
 from zoo.errors import InputError
 from zoo.export.network import export_keras, export_onnx
 from zoo.export.saved_model import export_saved_model
-from zoo.export.whole import replaced_folder
+from zoo.whole import replaced_folder
 
 TEXTS = ["abcd", "", "hgfe dcba", "a", "fedc ab"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from zoo.errors import InputError
+from zoo.whole import replaced_file
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,7 @@ class Finding:
         self.draw(axes)
         axes.set_title(self.claim, fontsize=9, wrap=True)
         said = {"claim": self.claim, "holds": self.holds, "numbers": self.numbers}
-        try:
-            stem.parent.mkdir(parents=True, exist_ok=True)
-            picture, text = (stem.with_name(f"{stem.name}.{ending}.partial") for ending in ("png", "json"))
-            figure.savefig(picture, format="png", dpi=150)
-            text.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
-            picture.replace(stem.with_name(f"{stem.name}.png"))
-            text.replace(stem.with_name(f"{stem.name}.json"))
-        except OSError as error:
-            raise InputError(f"{str(stem)!r} cannot be written: {error.strerror}") from error
+        with replaced_file(stem.with_name(f"{stem.name}.png")) as partial:
+            figure.savefig(partial, format="png", dpi=150)
+        with replaced_file(stem.with_name(f"{stem.name}.json")) as partial:
+            partial.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")

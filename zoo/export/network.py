@@ -6,9 +6,9 @@ import keras
 import numpy as np
 
 from zoo.errors import InputError
-from zoo.export.whole import replaced_file
 from zoo.generation.trained import Trained
 from zoo.quiet import quiet
+from zoo.whole import replaced_file
 
 
 def export_keras(trained: Trained, path: Path) -> None:

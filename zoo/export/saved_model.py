@@ -13,11 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.errors import InputError
-from zoo.export.whole import replaced_folder
 from zoo.generation import beam, single
 from zoo.generation.trained import Trained
 from zoo.tasks.text_pairs import TextPairs
 from zoo.tokens import BEGIN, END, PAD
+from zoo.whole import replaced_folder
 
 
 class TextModel(tf.Module):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from zoo.errors import InputError
 from zoo.inspect.maps import Maps
+from zoo.whole import replaced_file
 
 
 def write_page(maps: Maps, path: Path) -> None:
@@ -16,13 +17,8 @@ def write_page(maps: Maps, path: Path) -> None:
         InputError: no layer shows its weights, or the file can't be written.
     """
     text = filled(_PAGE, TITLE=html.escape(f"{maps.source} → {maps.output}"), MAPS=widget(maps))
-    partial = path.with_name(path.name + ".partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with replaced_file(path) as partial:
         partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"{str(path)!r} cannot be written: {error.strerror}") from error
 
 
 def widget(maps: Maps) -> str:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from zoo.errors import InputError
 from zoo.inspect.maps import Maps
+from zoo.whole import replaced_file
 
 
 def write_picture(maps: Maps, path: Path) -> None:
@@ -34,10 +35,5 @@ def write_picture(maps: Maps, path: Path) -> None:
     figure.suptitle(f"{maps.source}  →  {maps.output}\nrow: the token that was read; the darker, the more", fontsize=8)
     for text in figure.findobj(Text):
         text.set_parse_math(False)  # a dollar sign is one
-    partial = path.with_name(path.name + ".partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with replaced_file(path) as partial:
         figure.savefig(partial, format="png", dpi=150)
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"{str(path)!r} cannot be written: {error.strerror}") from error

@@ -34,7 +34,9 @@ def write_report(run: RunDirectory, trained: Trained, measured: dict[str, Any] |
         **{name: facts[name] for name in ("device", "backend", "python") if name in facts},
         **{f"version of {name}": version for name, version in facts.get("versions", {}).items()},
     }
-    settings = {path: value if isinstance(value, str) else json.dumps(value) for path, value in _settings(trained)}
+    settings = {
+        path: value if isinstance(value, str) else json.dumps(value) for path, value in flatten(trained.recipe).items()
+    }
     sections = {
         "Metrics": _table(_metrics(log, measured)),
         "Curves": _curves(log),
@@ -45,10 +47,6 @@ def write_report(run: RunDirectory, trained: Trained, measured: dict[str, Any] |
     }
     shown = "\n".join(f"<h2>{name}</h2>\n{part}" for name, part in sections.items() if part)
     write_text(run.report_file, filled(_PAGE, TITLE=html.escape(run.path.resolve().name), SECTIONS=shown))
-
-
-def _settings(trained: Trained) -> Iterable[tuple[str, Any]]:
-    return flatten(trained.recipe).items()
 
 
 def _metrics(log: list[dict[str, str]], measured: dict[str, Any] | None) -> list[tuple[str, str]]:
