@@ -32,12 +32,26 @@ ALLOWED = {
     "testing": {"architectures", "layers", "registry", "errors"},
     "bench": {"training", "layers", "plugin", "recipe", "registry", "errors"},
     "claims": {"whole", "training", "generation", "inspect", "layers", "recipe", "errors"},
+    "search": {
+        *("whole", "training", "inspect", "tasks", "layers", "plugin", "recipe", "registry", "quiet", "errors"),
+    },
     "export": {"whole", "generation", "tasks", "tokens", "quiet", "errors"},
     "commands": {
-        *("bench", "claims", "export", "inspect", "testing", "training", "generation", "architectures", "layers"),
+        *(
+            "bench",
+            "claims",
+            "export",
+            "search",
+            "inspect",
+            "testing",
+            "training",
+            "generation",
+            "architectures",
+            "layers",
+        ),
         *("tasks", "plugin", "recipe", "registry", "tokens", "quiet", "errors"),
     },
-    "cli": {"commands", "claims", "plugin", "errors"},
+    "cli": {"commands", "claims", "search", "plugin", "errors"},
 }
 
 BACKENDS = {"tensorflow", "tensorflow_text", "jax", "torch"}
@@ -63,9 +77,21 @@ LIGHT = (
         "zoo.commands.looking",
         "zoo.commands.measuring",
         "zoo.commands.running",
+        "zoo.commands.searching",
         "zoo.commands.tables",
         "zoo.generation",
         "zoo.generation.settings",
+        "zoo.layers.configured",
+        "zoo.search",
+        "zoo.search.child",
+        "zoo.search.results",
+        "zoo.search.run",
+        "zoo.search.settings",
+        "zoo.search.space",
+        "zoo.search.trial",
+        "zoo.training",
+        "zoo.training.devices",
+        "zoo.training.run_directory",
         "zoo.tasks",
         "zoo.architectures",
     ),
@@ -257,7 +283,10 @@ def tree(tmp_path) -> Path:
     for module in LIGHT:
         if module.startswith("zoo.commands."):
             plant(tmp_path, module.replace(".", "/") + ".py", "def run():\n    from zoo.training import train\n")
+        elif module_file(tmp_path, module) is None:
+            plant(tmp_path, module.replace(".", "/") + ".py", "import zoo\n")
     plant(tmp_path, "zoo/generation/settings.py", "from zoo.errors import InputError\n")
+    plant(tmp_path, "zoo/training/train.py", "import zoo\n")
     plant(tmp_path, "recipes/copy.py", "from zoo.recipe import Recipe\n")
     plant(tmp_path, "BUILD", (ROOT / "BUILD").read_text())
     return tmp_path

@@ -16,9 +16,10 @@ from absl import flags
 import zoo
 from zoo import plugin
 from zoo.claims import CLAIMS
-from zoo.commands import claiming, exporting, inspecting, looking, measuring, running
+from zoo.commands import claiming, exporting, inspecting, looking, measuring, running, searching
 from zoo.commands.given import DECODING, SETTINGS
 from zoo.errors import InputError, near
+from zoo.search.settings import TUNERS
 
 _RECIPE_FLAGS = ("recipe", *SETTINGS, "set", "plugin")
 _TRAINED_FLAGS = ("workdir", "recipe", "checkpoint", "average_last", "backend", "plugin")
@@ -140,6 +141,7 @@ def _define_flags() -> flags.FlagValues:
         "prefix": "what every output begins with",
         "format": "table, tsv or json; a table in a terminal, tab-separated otherwise",
         "target": "the output to look at; what the model writes when not given",
+        "objective": "what trials are compared by; what the recipe monitors when not given",
     }
     changed = {
         "architecture": "transformer, decoder_only, ...",
@@ -152,6 +154,7 @@ def _define_flags() -> flags.FlagValues:
         "data_dir": "folder that holds the data",
         "batch_tokens": "padded positions in a batch",
         "steps": "optimizer steps",
+        "minutes": "training stops at the first validation after so many",
         "learning_rate": "peak of the schedule",
         "seed": "of initial weights, shuffling and dropout; or of drawn outputs",
         "precision": "float32, bfloat16 or float16",
@@ -164,11 +167,15 @@ def _define_flags() -> flags.FlagValues:
         "split": (["train", "valid", "test"], "test", "of the data"),
         "checkpoint": (["best", "last"], "best", "which weights: of the best validation, or of the last"),
         "pass": (["forward", "train"], "train", "what is timed: the output, or its gradients"),
+        "tuner": (TUNERS, "random", "how the next trial is chosen"),
     }
     for name, (known, default, meaning) in choices.items():
         flags.DEFINE_enum(name, default, known, meaning, flag_values=values)
     flags.DEFINE_multi_string("set", [], "path=value of any setting (see `zoo show`); repeatable", flag_values=values)
     flags.DEFINE_multi_string("plugin", [], "a module or a .py file to load; repeatable", flag_values=values)
+    flags.DEFINE_multi_string(
+        "over", [], "path=values or path=low:high, what to search over; repeatable", flag_values=values
+    )
     flags.DEFINE_integer("limit", None, "only the first so many examples", lower_bound=1, flag_values=values)
     flags.DEFINE_integer("batch_size", 64, "sentences decoded at once", lower_bound=1, flag_values=values)
     flags.DEFINE_integer(
@@ -181,6 +188,17 @@ def _define_flags() -> flags.FlagValues:
     flags.DEFINE_list("lengths", "512,1024,2048,4096", "of the sequences to time", flag_values=values)
     flags.DEFINE_integer("repeats", 10, "timed steps of a process", lower_bound=1, flag_values=values)
     flags.DEFINE_integer("rounds", 3, "processes for each kind and length", lower_bound=1, flag_values=values)
+    most = {
+        "trials": "trials at most; all of a grid, a pass of Hyperband or else 10 when not given",
+        "max_parameters": "a model with more is skipped",
+        "halvings": "how often Hyperband takes a third of the steps, 2 when not given",
+        "workers": "processes that train trials at the same time, 1 when not given",
+    }
+    for name, meaning in most.items():
+        flags.DEFINE_integer(name, None, meaning, lower_bound=1, flag_values=values)
+    flags.DEFINE_float(
+        "max_minutes", None, "a trial that takes longer, by the clock, has failed", lower_bound=0, flag_values=values
+    )
     counts = {
         "beam": "hypotheses kept at every step; 1 is greedy",
         "n_best": "outputs for each text, with their log-probabilities",
@@ -254,6 +272,15 @@ COMMANDS = {
         ("workdir", "steps", "seed", "backend", "set", "format"),
         "[CLAIM ...]",
         help={"workdir": "where runs and pictures go; runs/claims when not given", "steps": "of each run"},
+    ),
+    "search": Command(
+        searching.search,
+        "search the settings of a recipe with KerasTuner, or go on with a search",
+        (*_RECIPE_FLAGS, *searching.FLAGS, "workdir", "format"),
+        help={
+            "workdir": "the directory of the search; searches/<recipe> when not given",
+            "seed": "of initial weights, shuffling, dropout and the tuner",
+        },
     ),
     "list": Command(
         looking.list_,

@@ -68,6 +68,7 @@ class TrainConfig:
         monitor: what makes a checkpoint the best: a teacher-forced metric of the task ("token_nll",
             "token_accuracy"), one on decoded text ("exact_match", "bleu"), or "loss", which is a mean over batches.
         decode_validation: sentences decoded at each validation for such a metric.
+        minutes: training stops at the first validation after so many, or never for the time it takes when None.
         patience: training stops at this many validations in a row without improvement, or never when None.
         samples: decoded examples printed at each validation.
         keep_last: validations whose weights are kept, as they were trained, to be averaged when they are used.
@@ -94,6 +95,7 @@ class TrainConfig:
     validate_every: int = 250
     monitor: str = "token_nll"
     decode_validation: int = 0
+    minutes: float | None = None
     patience: int | None = None
     samples: int = 3
     keep_last: int = 5
@@ -105,12 +107,16 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A model, a task and a way of training, with the space that a search goes through and the plugins it needs."""
+    """A model, a task and a way of training, with the space that a search goes through and the plugins it needs.
+
+    ``search`` has for each path the values to try, or a range and a condition as text; :mod:`zoo.search.space` has the
+    form of it.
+    """
 
     task: TaskConfig
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
-    search: dict[str, tuple] = field(default_factory=dict)
+    search: dict[str, tuple | str] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()
 
     def __post_init__(self):
@@ -147,7 +153,8 @@ def from_json(text: str) -> Recipe:
         data = json.loads(text)
         sections = {"task": TaskConfig, "model": ModelConfig, "train": TrainConfig}
         parts = {name: cls(**data.pop(name)) for name, cls in sections.items()}
-        parts["search"] = {path: tuple(values) for path, values in data.pop("search").items()}
+        over = data.pop("search").items()
+        parts["search"] = {path: values if isinstance(values, str) else tuple(values) for path, values in over}
         parts["plugins"] = tuple(data.pop("plugins"))
         return Recipe(**parts, **data)
     except (ValueError, TypeError, KeyError, AttributeError) as error:

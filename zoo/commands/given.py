@@ -28,6 +28,7 @@ SETTINGS = {
     "data_dir": "task.data_dir",
     "batch_tokens": "train.batch_tokens",
     "steps": "train.steps",
+    "minutes": "train.minutes",
     "learning_rate": "train.learning_rate",
     "seed": "train.seed",
     "precision": "train.precision",

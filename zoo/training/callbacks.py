@@ -96,8 +96,9 @@ class Rounds(keras.callbacks.Callback):
             state["rounds_since_best"] += 1
         patience = self.train.patience
         stop = patience is not None and not better and state["rounds_since_best"] >= patience
-        state["finished"] = stop or state["step"] >= self.train.steps
         state["seconds"] += time.monotonic() - self._since
+        over = self.train.minutes is not None and state["seconds"] >= 60 * self.train.minutes
+        state["finished"] = stop or over or state["step"] >= self.train.steps
         self._since = time.monotonic()
         row["seconds"] = round(state["seconds"], 1)
         state["log"].append(row)

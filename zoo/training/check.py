@@ -42,7 +42,7 @@ _AT_MOST = {
     **dict.fromkeys(("model.width", "model.feed_forward"), 10**6),
     **dict.fromkeys(("train.batch_tokens", "train.buckets", "train.keep_last"), 2**31),
 }
-_ABOVE_ZERO = ("train.learning_rate", "train.clip_norm", "train.epsilon", "train.ema")
+_ABOVE_ZERO = ("train.minutes", "train.learning_rate", "train.clip_norm", "train.epsilon", "train.ema")
 _BELOW_ONE = ("train.label_smoothing", "train.beta_1", "train.beta_2", "train.ema", "model.dropout")
 
 

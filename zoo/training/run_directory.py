@@ -14,6 +14,10 @@ from zoo.errors import InputError
 from zoo.recipe import Recipe, flatten
 
 
+class InUseError(InputError):
+    """Another process trains in the directory."""
+
+
 class RunDirectory:
     """Paths of a run, and what is read and written there.
 
@@ -66,7 +70,7 @@ class RunDirectory:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             stack.close()
-            raise InputError(
+            raise InUseError(
                 f"{str(self.path)!r} is in use by another process; wait for it or choose another --workdir"
             ) from error
         try:

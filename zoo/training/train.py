@@ -36,7 +36,7 @@ def train(recipe: Recipe, workdir: str | Path) -> dict[str, Any]:
         workdir: the run directory; see :class:`zoo.training.run_directory.RunDirectory`.
 
     Returns:
-        The last row of the log, and the step and value of the best checkpoint.
+        The last row of the log, the step and value of the best checkpoint, and how many parameters the model has.
 
     Raises:
         InputError: the recipe cannot be trained, or the directory is another recipe's.
@@ -97,7 +97,8 @@ def train(recipe: Recipe, workdir: str | Path) -> dict[str, Any]:
             except Exception as error:  # a plugin's task may give what can't be shown; the run is finished all the same
                 print(f"zoo: warning: no report: {' '.join(str(error).split())[:200]}", file=sys.stderr)
         state = rounds.state
-        return {**state["log"][-1], "best_step": state["best_step"], f"best_{settings.monitor}": state["best"]}
+        best = {"best_step": state["best_step"], f"best_{settings.monitor}": state["best"]}
+        return {**state["log"][-1], **best, "parameters": model.count_params()}
 
 
 def rehearse(model: keras.Model, batches: Batches) -> float:

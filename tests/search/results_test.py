@@ -1,0 +1,120 @@
+"""What is made of the trials: rows, the winner's command and recipe, effects, the report."""
+
+import csv
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+
+from zoo import cli
+from zoo import recipe as recipes
+from zoo.search import effects as effects_module
+from zoo.search.results import Results, Trial
+from zoo.search.trial import Result
+
+PATHS = {"model.num_heads": (1, 2, 4), "model.position": ("none", "rotary"), "train.learning_rate": "1e-4..1e-2:log"}
+
+
+@pytest.fixture
+def results(make_search, tmp_path):
+    """Sixty trials whose objective is known: the position matters much, the heads little, the rate not at all."""
+    random = np.random.default_rng(0)
+    trials = []
+    for i in range(60):
+        heads, position = int(random.choice([1, 2, 4])), str(random.choice(["none", "rotary"]))
+        value = 2.0 - 0.8 * (position == "rotary") - 0.1 * (heads == 4) + random.normal(0, 0.02)
+        changes = {
+            "model.num_heads": heads,
+            "model.position": position,
+            "train.learning_rate": float(10 ** random.uniform(-4, -2)),
+        }
+        trials.append(Trial(f"{i:02}", changes, Result(value=float(value), step=4, parameters=10, seconds=1.0), 4))
+    trials.sort(key=lambda trial: trial.result.value)
+    trials.append(Trial("60", {"model.num_heads": 1}, Result(failure="memory <ran> out"), 4))
+    skipped = ({"changes": {"model.num_heads": 3}, "reason": "3 heads don't divide 16"},)
+    return Results(make_search(PATHS), tmp_path, tuple(trials), skipped)
+
+
+def test_the_table(results):
+    rows = list(csv.DictReader(io.StringIO(results.table())))
+    assert len(rows) == 61
+    assert [row["state"] for row in rows] == ["complete"] * 60 + ["failed"]
+    assert float(rows[0]["token_nll"]) == min(float(row["token_nll"]) for row in rows[:60])
+    assert rows[-1]["failure"] == "memory <ran> out"
+    assert rows[-1]["token_nll"] == rows[-1]["model.position"] == ""
+
+
+def test_the_command_trains_what_the_trial_did(results):
+    words = results.command(results.best).split()
+    assert words[:3] == ["zoo", "train", "--recipe=copy"]
+    values = cli._define_flags()
+    values([*words])
+    from zoo.commands.given import changes
+
+    assert recipes.load("copy").override(changes(values)) == results.recipe(results.best)
+
+
+def test_the_recipe_file_trains_what_the_trial_did(results, tmp_path):
+    file = tmp_path / "best.py"
+    file.write_text(results.source(results.best))
+    assert recipes.load(str(file)) == results.recipe(results.best)
+    assert f"token_nll {results.best.result.value!r}" in file.read_text()
+
+
+def test_effects_are_found_with_their_uncertainty(results):
+    found = {(e.path, e.value): e for e in effects_module.effects(results)}
+    none, rotary = found["model.position", "none"], found["model.position", "rotary"]
+    assert none.mean - rotary.mean == pytest.approx(0.8, abs=0.02)
+    assert rotary.low < rotary.mean < rotary.high < 0
+    four, one = found["model.num_heads", "4"], found["model.num_heads", "1"]
+    assert one.mean - four.mean == pytest.approx(0.1, abs=0.02)
+    rates = [e for (path, _), e in found.items() if path == "train.learning_rate"]
+    assert len(rates) == 4  # parts of the range
+    assert all(abs(e.mean) < 0.02 for e in rates)
+    assert all(e.low < e.mean < e.high for e in found.values())
+    assert sum(e.trials for e in rates) == 60
+
+
+def test_short_budgets_do_not_count_against_a_value(results):
+    """Rotary was tried mostly in short trials, which are worse by one."""
+    trials = []
+    for i, trial in enumerate(results.complete):
+        short = trial.changes["model.position"] == "rotary" and i % 5
+        result = Result(value=trial.result.value + 1.0 * bool(short), step=1)
+        trials.append(Trial(trial.id, trial.changes, result, 1 if short else 4))
+    found = {
+        (e.path, e.value): e.mean
+        for e in effects_module.effects(Results(results.search, results.directory, tuple(trials), ()))
+    }
+    assert found["model.position", "none"] - found["model.position", "rotary"] == pytest.approx(0.8, abs=0.05)
+
+
+def test_effects_need_trials(results):
+    few = Results(results.search, results.directory, results.trials[:2], ())
+    assert effects_module.effects(few) == []
+
+
+def test_the_report(results):
+    from zoo.search.report import write_report
+
+    write_report(results)
+    page = (results.directory / "report.html").read_text()
+    assert not re.search(r"""(src|href)\s*=\s*["']?(?!#)|@[A-Z]+@""", re.sub(r'(xlink:)?href="#[^"]*"', "", page))
+    for part in ("What was tried", "What matters", "Trials", "Skipped"):
+        assert f"<h2>{part}</h2>" in page
+    assert "memory &lt;ran&gt; out" in page
+    assert "3 heads don&#x27;t divide 16" in page
+    assert results.best.id in page
+    for name in ("tried.png", "effects.png"):
+        assert (results.directory / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_report_of_one_trial(results):
+    from zoo.search.report import write_report
+
+    write_report(Results(results.search, results.directory, results.trials[:1], ()))
+    page = (results.directory / "report.html").read_text()
+    assert "What matters" not in page
+    assert json.dumps(results.best.id) not in page or results.best.id in page
