@@ -1,6 +1,7 @@
 """What is made of the trials: rows, the winner's command and recipe, effects, the report."""
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -77,18 +78,50 @@ def test_effects_are_found_with_their_uncertainty(results):
     assert sum(e.trials for e in rates) == 60
 
 
-def test_short_budgets_do_not_count_against_a_value(results):
-    """Rotary was tried mostly in short trials, which are worse by one."""
+def budgets(results, long: int) -> Results:
+    """The trials with a short budget, which makes all worse by one, and all alike; but for so many."""
+    trials = []
+    for i, trial in enumerate(sorted(results.complete, key=lambda trial: trial.id)):
+        value = trial.result.value if i < long else 3.0
+        trials.append(Trial(trial.id, trial.changes, Result(value=value, step=1), 4 if i < long else 1))
+    return Results(results.search, results.directory, tuple(trials), ())
+
+
+def test_short_trials_are_left_out_where_there_are_enough_long_ones(results):
+    found = {(e.path, e.value): e.mean for e in effects_module.effects(budgets(results, long=30))}
+    assert found["model.position", "none"] - found["model.position", "rotary"] == pytest.approx(0.8, abs=0.05)
+
+
+def test_a_short_budget_does_not_count_against_a_value(results):
+    """With fewer long trials all are taken, and the short ones are worse by one."""
+    trials = []
+    for i, trial in enumerate(sorted(results.complete, key=lambda trial: trial.id)):
+        long = i < 9
+        result = Result(value=trial.result.value + (0 if long else 1), step=1)
+        trials.append(Trial(trial.id, trial.changes, result, 4 if long else 1))
+    few = Results(results.search, results.directory, tuple(trials), ())
+    found = {(e.path, e.value): e.mean for e in effects_module.effects(few)}
+    assert found["model.position", "none"] - found["model.position", "rotary"] == pytest.approx(0.8, abs=0.05)
+
+
+def test_a_setting_that_is_not_searched_everywhere(results):
+    """Its effect is that among the trials that have it."""
     trials = []
     for i, trial in enumerate(results.complete):
-        short = trial.changes["model.position"] == "rotary" and i % 5
-        result = Result(value=trial.result.value + 1.0 * bool(short), step=1)
-        trials.append(Trial(trial.id, trial.changes, result, 1 if short else 4))
+        changes = dict(trial.changes)
+        value = trial.result.value
+        if changes["model.position"] == "none":
+            changes["model.attention"] = ("multi_head", "relative")[i % 2]
+            value -= 0.4 * (i % 2)
+        trials.append(Trial(trial.id, changes, Result(value=value, step=1), 4))
+    over = {**PATHS, "model.attention": "multi_head,relative if model.position=none"}
+    search = dataclasses.replace(results.search, over=over)
     found = {
-        (e.path, e.value): e.mean
-        for e in effects_module.effects(Results(results.search, results.directory, tuple(trials), ()))
+        (e.path, e.value): e for e in effects_module.effects(Results(search, results.directory, tuple(trials), ()))
     }
-    assert found["model.position", "none"] - found["model.position", "rotary"] == pytest.approx(0.8, abs=0.05)
+    ours = [e for (path, _), e in found.items() if path == "model.attention"]
+    assert [e.value for e in ours] == ["multi_head", "relative"]
+    assert ours[0].mean - ours[1].mean == pytest.approx(0.4, abs=0.05)
 
 
 def test_effects_need_trials(results):

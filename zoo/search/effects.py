@@ -8,6 +8,7 @@ import numpy as np
 from zoo.search.results import Results
 
 _RESAMPLES = 500
+_ENOUGH = 10  #: Trials of the longest budget, for the shorter ones to be left out.
 _PARTS = 4  #: Into how many parts a range is cut, each with as many trials.
 
 
@@ -35,11 +36,14 @@ class Effect:
 def effects(results: Results, seed: int = 0) -> list[Effect]:
     """The effect of every value of every setting that was searched; empty with fewer than three complete trials.
 
-    Each value of each setting has a term, as has each budget (Hyperband's trials differ in theirs), and their sums are
-    fitted to the objective by least squares, lightly drawn to zero (ridge), so that what the trials cannot tell apart
-    is shared. A setting that is not active in a trial has a value of its own there, "-".
+    Each value of each setting has a term, and their sums are fitted to the objective by least squares, lightly drawn to
+    zero (ridge), so that what the trials cannot tell apart is shared. A setting has no term in trials where it is not
+    searched. Hyperband's trials differ in their budget, and what helps in the beginning need not help in the end: where
+    ten or more have the longest, the others are left out, and else each budget has a term too.
     """
     trials = results.complete
+    longest = [trial for trial in trials if trial.steps == max(t.steps for t in trials)]
+    trials = longest if len(longest) >= _ENOUGH else trials
     if len(trials) < 3:
         return []
     y = np.array([trial.result.value for trial in trials])
@@ -49,7 +53,7 @@ def effects(results: Results, seed: int = 0) -> list[Effect]:
     of_trials = {path: _levels([trial.changes.get(path) for trial in trials]) for path in dimensions}
     of_trials["train.steps"] = [str(trial.steps) for trial in trials]
     for path, levels in of_trials.items():
-        for level in dict.fromkeys(sorted(levels, key=_order)):
+        for level in dict.fromkeys(sorted(set(levels) - {None}, key=_order)):
             columns.append((path, level))
             parts.append([own == level for own in levels])
     x = np.array(parts, dtype=float).T
@@ -76,16 +80,16 @@ def _fit(x: np.ndarray, y: np.ndarray, columns: list[tuple[str, str]]) -> np.nda
     return terms
 
 
-def _levels(values: list) -> list[str]:
-    """The values as text; many different numbers as the parts of their range."""
+def _levels(values: list) -> list[str | None]:
+    """The values as text; many different numbers as the parts of their range; None where there is none."""
     numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(set(numbers)) <= 2 * _PARTS:
-        return ["-" if value is None else str(value) for value in values]
+        return [None if value is None else str(value) for value in values]
     edges = np.quantile(numbers, np.linspace(0, 1, _PARTS + 1))
     names = [f"{low:.3g} to {high:.3g}" for low, high in itertools.pairwise(edges)]
     places = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, _PARTS - 1)
     parts = iter(places)
-    return ["-" if value is None else names[next(parts)] for value in values]
+    return [None if value is None else names[next(parts)] for value in values]
 
 
 def _order(level: str) -> tuple:

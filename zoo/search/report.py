@@ -64,7 +64,7 @@ def _effect_table(found: Sequence[Effect]) -> str:
     note = (
         "<p>The effect of a value is how far the objective lies from the mean over the setting's values, the other "
         "settings and the number of steps being equal, in an additive model; beside it the 5th and the 95th "
-        "percentile over 500 drawings of the trials.</p>"
+        "percentile over 500 drawings of the trials. Ten or more trials of the most steps stand alone.</p>"
     )
     head = "".join(f"<th>{name}</th>" for name in ("setting", "value", "trials", "effect", "5 %", "95 %"))
     rows = "".join(

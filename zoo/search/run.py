@@ -203,7 +203,7 @@ def main(line: str) -> int:
             plugin.load_installed()
             for spec in recipe.plugins:
                 plugin.load(spec)
-        _work(search_settings, Path(told_of["directory"]), lambda said: print(said, flush=True))
+        _work(search_settings, Path(told_of["directory"]), lambda said: print(said, file=sys.stderr, flush=True))
     except InputError as error:
         print(f"zoo: {error}", file=sys.stderr)
         return 2
