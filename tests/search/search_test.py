@@ -66,20 +66,28 @@ def test_workers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("over", "settings", "said"),
     [
-        (["--over=model.num_head=1,2"], "model.num_heads"),
-        ([], "name what to search over"),
-        (["--over=model.depth=1,2", "--objective=none"], "there are"),
-        (["--over=train.monitor=loss,token_nll"], "sets it"),
-        (["--over=train.steps=1,2", "--tuner=hyperband"], "sets it"),
-        (["--over=model.depth=1,2", "--trials=0"], "trials"),
+        ({"model.num_head": "1,2"}, {}, "model.num_heads"),
+        ({}, {}, "name what to search over"),
+        ({"model.depth": "1,2"}, {"objective": "none"}, "there are"),
+        ({"train.monitor": "loss,token_nll"}, {}, "sets it"),
+        ({"train.steps": "1,2"}, {"tuner": "hyperband"}, "sets it"),
+        ({"model.depth": "1,2"}, {"tuner": "best"}, "there is no tuner"),
+        ({"model.depth": "1,2"}, {"trials": 0}, "trials"),
     ],
 )
-def test_bad_input(tmp_path, words, said):
-    done = zoo("search", *SMALL, *words, cwd=tmp_path)
+def test_bad_input(make_search, tmp_path, over, settings, said):
+    from zoo.search import search
+
+    with pytest.raises(InputError, match=said):
+        search(make_search(over, **settings), tmp_path / "s")
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_input_is_one_line(tmp_path):
+    done = zoo("search", *SMALL, "--over=model.num_head=1,2", cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
 
