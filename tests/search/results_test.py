@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import io
-import json
 import re
 
 import numpy as np
@@ -150,4 +149,4 @@ def test_a_report_of_one_trial(results):
     write_report(Results(results.search, results.directory, results.trials[:1], ()))
     page = (results.directory / "report.html").read_text()
     assert "What matters" not in page
-    assert json.dumps(results.best.id) not in page or results.best.id in page
+    assert f"<td>{results.best.id}</td>" in page

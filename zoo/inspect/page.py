@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from zoo.errors import InputError
@@ -50,6 +51,34 @@ def filled(template: str, **parts: str) -> str:
     """``template`` with each @NAME@ replaced by the part of that name, in one pass: a part may hold any text."""
     return re.sub("|".join(f"@{name}@" for name in parts), lambda found: parts[found[0].strip("@")], template)
 
+
+def document(title: str, sections: Mapping[str, str], style: str) -> str:
+    """A page that needs no network.
+
+    Args:
+        title: as text.
+        sections: heading -> HTML; those that are empty are left out.
+        style: CSS beside that of all pages.
+    """
+    shown = "\n".join(f"<h2>{name}</h2>\n{part}" for name, part in sections.items() if part)
+    return filled(_DOCUMENT, TITLE=html.escape(title), STYLE=style.strip("\n"), SECTIONS=shown)
+
+
+_DOCUMENT = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>@TITLE@</title>
+<style>
+  body { font: 16px/1.5 system-ui, sans-serif; margin: 1.5rem auto; max-width: 70rem; padding: 0 1rem; color: #222 }
+  h1 { font-size: 1.4rem }
+  h2 { font-size: 1.1rem; margin-top: 2rem; border-bottom: 1px solid #ddd }
+@STYLE@
+</style>
+<h1>@TITLE@</h1>
+@SECTIONS@
+</html>
+"""
 
 _WIDGET = """<style>
   select, button { font: inherit; padding: .2rem .5rem; margin: 0 .5rem .5rem 0 }

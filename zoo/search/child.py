@@ -7,6 +7,11 @@ import sys
 import threading
 from collections.abc import Mapping
 
+from zoo import plugin
+from zoo.quiet import quiet
+from zoo.recipe import Recipe
+from zoo.training.devices import choose_backend
+
 
 def begin(module: str, line: str, *, output=None, environment: Mapping[str, str] | None = None) -> subprocess.Popen:
     """Starts ``python -m module``, and gives it a line.
@@ -56,3 +61,16 @@ def told() -> str:
 
     threading.Thread(target=wait, daemon=True).start()
     return line.decode()
+
+
+def get_ready(recipe: Recipe) -> None:
+    """Settles the backend, and loads the plugins, that a recipe needs in a process of its own.
+
+    Raises:
+        InputError: one of them is missing or fails.
+    """
+    choose_backend(recipe.train.backend)
+    with quiet():
+        plugin.load_installed()
+        for spec in recipe.plugins:
+            plugin.load(spec)

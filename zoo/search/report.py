@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import matplotlib
 from matplotlib.figure import Figure
 
-from zoo.inspect.page import filled
+from zoo.inspect.page import document
 from zoo.search.effects import Effect, effects
 from zoo.search.picture import curves, effect_plot, parallel_coordinates
 from zoo.search.results import Results
@@ -48,9 +48,8 @@ def write_report(results: Results) -> None:
         "Skipped": _skipped(results),
         "Search": f"<pre>{html.escape(results.search.to_json())}</pre>",
     }
-    shown = "\n".join(f"<h2>{name}</h2>\n{part}" for name, part in sections.items() if part)
     title = f"{results.search.tuner} search from {results.search.name}"
-    write_text(results.directory / REPORT, filled(_PAGE, TITLE=html.escape(title), SECTIONS=shown))
+    write_text(results.directory / REPORT, document(title, sections, _STYLE))
 
 
 def _svg(figure: Figure) -> str:
@@ -99,23 +98,11 @@ def _shown(value) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>@TITLE@</title>
-<style>
-  body { font: 16px/1.5 system-ui, sans-serif; margin: 1.5rem auto; max-width: 70rem; padding: 0 1rem; color: #222 }
-  h1 { font-size: 1.4rem }
-  h2 { font-size: 1.1rem; margin-top: 2rem; border-bottom: 1px solid #ddd }
+_STYLE = """
   table { border-collapse: collapse; font-size: .85rem }
   th { text-align: left; font-weight: 400; color: #666 }
   th, td { vertical-align: top; padding: .1rem .8rem .1rem 0 }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .85rem }
   .wide { overflow-x: auto }
   .picture svg { max-width: 100%; height: auto }
-</style>
-<h1>@TITLE@</h1>
-@SECTIONS@
-</html>
 """

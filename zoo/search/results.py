@@ -161,12 +161,11 @@ def collect(search: Search, directory: Path) -> Results:
         steps = search.base.override(changes).train.steps
         found.append(Trial(name, changes, read_result(trial_folder(directory, name)), steps))
     sign = -1 if search.direction == "max" else 1
-    ranks = {True: 0, False: 1}
 
     def rank(trial: Trial):
         if trial.complete:
-            return ranks[True], sign * trial.result.value, trial.id
-        return ranks[False] + (trial.result is None), 0.0, trial.id
+            return 0, sign * trial.result.value, trial.id
+        return 2 if trial.result is None else 1, 0.0, trial.id
 
     return Results(search, directory, tuple(sorted(found, key=rank)), tuple(skipped))
 

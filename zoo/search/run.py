@@ -12,13 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from zoo import plugin
 from zoo.errors import InputError
 from zoo.quiet import quiet
-from zoo.search.child import begin, end, told
+from zoo.search.child import begin, end, get_ready, told
 from zoo.search.results import Results, collect
 from zoo.search.settings import Search, read_search
-from zoo.training.devices import choose_backend
 from zoo.training.run_directory import write_text
 
 SETTINGS = "search.json"
@@ -196,13 +194,8 @@ def main(line: str) -> int:
     """The process of a chief or a worker."""
     told_of = json.loads(line)
     search_settings = read_search(told_of["search"])
-    recipe = search_settings.recipe
     try:
-        choose_backend(recipe.train.backend)
-        with quiet():
-            plugin.load_installed()
-            for spec in recipe.plugins:
-                plugin.load(spec)
+        get_ready(search_settings.recipe)
         _work(search_settings, Path(told_of["directory"]), lambda said: print(said, file=sys.stderr, flush=True))
     except InputError as error:
         print(f"zoo: {error}", file=sys.stderr)

@@ -13,12 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo import plugin
 from zoo.errors import InputError
 from zoo.quiet import quiet
 from zoo.recipe import Recipe, from_json
-from zoo.search.child import begin, end, told
-from zoo.training.devices import choose_backend
+from zoo.search.child import begin, end, get_ready, told
 from zoo.training.run_directory import InUseError, write_text
 
 RESULT = "result.json"
@@ -122,11 +120,8 @@ def main(line: str) -> int:
     recipe, folder = from_json(task["recipe"]), Path(task["folder"])
     parameters = None
     try:
-        choose_backend(recipe.train.backend)
+        get_ready(recipe)
         with quiet():
-            plugin.load_installed()
-            for spec in recipe.plugins:
-                plugin.load(spec)
             from zoo.training.train import train
         if task["max_parameters"] is not None:
             parameters = _count_parameters(recipe)

@@ -9,7 +9,7 @@ from typing import Any
 from zoo.errors import InputError
 from zoo.generation.trained import Trained
 from zoo.inspect.maps import attention_maps
-from zoo.inspect.page import filled, widget
+from zoo.inspect.page import document, widget
 from zoo.recipe import flatten
 from zoo.training.run_directory import RunDirectory, write_text
 
@@ -45,8 +45,7 @@ def write_report(run: RunDirectory, trained: Trained, measured: dict[str, Any] |
         "Run": _table(told.items()),
         "Recipe": _table(settings.items()),
     }
-    shown = "\n".join(f"<h2>{name}</h2>\n{part}" for name, part in sections.items() if part)
-    write_text(run.report_file, filled(_PAGE, TITLE=html.escape(run.path.resolve().name), SECTIONS=shown))
+    write_text(run.report_file, document(run.path.resolve().name, sections, _STYLE))
 
 
 def _metrics(log: list[dict[str, str]], measured: dict[str, Any] | None) -> list[tuple[str, str]]:
@@ -119,23 +118,11 @@ def _time(seconds: str) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"
 
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>@TITLE@</title>
-<style>
-  body { font: 16px/1.5 system-ui, sans-serif; margin: 1.5rem auto; max-width: 70rem; padding: 0 1rem; color: #222 }
-  h1 { font-size: 1.4rem }
-  h2 { font-size: 1.1rem; margin-top: 2rem; border-bottom: 1px solid #ddd }
+_STYLE = """
   table { border-collapse: collapse; font-size: .9rem; width: 100% }
   th { text-align: left; font-weight: 400; color: #666; padding-right: 1rem; width: 40% }
   th, td { vertical-align: top; overflow-wrap: anywhere; padding-bottom: .15rem }
   li { overflow-wrap: anywhere }
   .curves { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(20rem, 100%), 1fr)); gap: 1rem }
   .curves svg { width: 100%; height: auto }
-</style>
-<h1>@TITLE@</h1>
-@SECTIONS@
-</html>
 """
