@@ -95,3 +95,19 @@ def refused(called):
         return err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def small_copy():
+    """Changes that make the recipe ``copy`` small and quick."""
+    sizes = {"train_size": 200, "valid_size": 24, "test_size": 24, "symbols": 4, "longest": 8, "max_length": 15}
+    return {
+        "model.width": 16,
+        "model.num_heads": 2,
+        "model.feed_forward": 32,
+        "task.options": sizes,
+        "train.steps": 4,
+        "train.validate_every": 2,
+        "train.batch_tokens": 128,
+        "train.samples": 0,
+    }

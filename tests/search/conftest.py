@@ -7,29 +7,11 @@ from zoo.training.devices import choose_backend
 
 choose_backend(None)  # as the command line does, before Keras is imported
 
-TINY = {
-    "model.width": 16,
-    "model.num_heads": 2,
-    "model.feed_forward": 32,
-    "task.options": {
-        "train_size": 200,
-        "valid_size": 24,
-        "test_size": 24,
-        "symbols": 4,
-        "longest": 8,
-        "max_length": 15,
-    },
-    "train.steps": 4,
-    "train.validate_every": 2,
-    "train.batch_tokens": 128,
-    "train.samples": 0,
-}
-
 
 @pytest.fixture
-def tiny():
+def tiny(small_copy):
     """The recipe ``copy``, small and quick."""
-    return recipes.load("copy").override(TINY)
+    return recipes.load("copy").override(small_copy)
 
 
 @pytest.fixture

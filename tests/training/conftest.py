@@ -13,32 +13,17 @@ from zoo.training.devices import choose_backend
 BACKEND = choose_backend(None)  # as the command line does, before Keras is imported
 
 TINY = {
-    "model.width": 16,
-    "model.num_heads": 2,
-    "model.feed_forward": 32,
     "model.dropout": 0.1,
-    "task.options": {
-        "train_size": 200,
-        "valid_size": 24,
-        "test_size": 24,
-        "symbols": 4,
-        "longest": 8,
-        "max_length": 15,
-    },
-    "train.steps": 4,
-    "train.validate_every": 2,
-    "train.batch_tokens": 128,
-    "train.samples": 0,
     "train.jit": None if BACKEND == "jax" else False,  # compiling takes longer than so few steps
 }
 
 
 @pytest.fixture(scope="session")
-def tiny():
+def tiny(small_copy):
     """``tiny(changes)``: the recipe "copy", small and quick, with changes by path or ``task`` by name."""
 
     def make(changes=None, *, task: str = "copy") -> recipes.Recipe:
-        return recipes.load("copy").override({**TINY, "task.name": task, **(changes or {})})
+        return recipes.load("copy").override({**small_copy, **TINY, "task.name": task, **(changes or {})})
 
     return make
 
