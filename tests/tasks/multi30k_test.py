@@ -80,7 +80,9 @@ def test_a_wrong_checksum_is_refused(name, server, cache):
     assert not left(cache)
 
 
-@pytest.mark.parametrize("served", [b"<html>log in first</html>", gzip.compress(b"hello" * 99)[:-9]])
+@pytest.mark.parametrize(
+    "served", [b"<html>log in first</html>", gzip.compress(b"hello" * 99)[:-9]], ids=["a page", "cut off"]
+)
 def test_what_is_not_gzipped_is_refused(served, server, cache):
     folder, url, _ = server
     (folder / "a.gz").write_bytes(served)
