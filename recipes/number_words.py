@@ -30,4 +30,10 @@ def get_recipe() -> Recipe:
             validate_every=80,
             decode_validation=100,
         ),
+        search={
+            "model.num_heads": (1, 2, 4, 8),
+            "model.depth": (1, 2, 4),
+            "model.position": ("none", "sinusoidal", "learned", "rotary", "alibi"),
+            "model.attention": "multi_head,relative if model.position=none",
+        },
     )

@@ -8,7 +8,9 @@ import pytest
 from zoo.claims import CLAIMS, heads, order, residuals, scaling
 from zoo.claims.trained import distances
 
-SMALL = ("--steps=2", "--set=model.width=16", "--set=model.num_heads=2", "--set=train.jit=false")
+SMALL = ["--steps=2", "--set=train.jit=false", "--set=train.samples=0"]
+SMALL += [f"--set=model.{size}" for size in ("width=16", "num_heads=2", "depth=2")]
+SMALL += [f"--set=task.options.{split}_size=40" for split in ("train", "valid", "test")]
 
 
 def test_entropy_against_d():
@@ -56,6 +58,7 @@ def test_distance_of_a_head(monkeypatch):
 @pytest.mark.parametrize("name", CLAIMS)
 def test_every_claim_leaves_numbers_and_a_picture(called, tmp_path, name):
     flags = SMALL if name in ("residuals", "heads", "normalization") else ()
+    flags = [*flags, "--set=train.decode_validation=1"] if name == "normalization" else flags
     code, out, _ = called("claim", name, f"--workdir={tmp_path}", "--format=json", *flags)
     assert code in (0, 1)
     rows = json.loads(out[out.index("[\n") :])

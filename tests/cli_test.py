@@ -8,7 +8,7 @@ import pytest
 import zoo
 from zoo import cli
 from zoo import recipe as recipes
-from zoo.commands.given import SETTINGS
+from zoo.recipe import SHORT_FLAGS
 
 HEAVY = {"keras", "tensorflow", "jax", "torch", "numpy"}
 
@@ -44,7 +44,7 @@ def test_listing_and_help_load_nothing_heavy():
     code = f"""
 import sys
 from zoo import cli
-from zoo.commands.given import SETTINGS
+from zoo.recipe import SHORT_FLAGS
 for words in {QUICK!r}:
     try:
         cli.main(list(words))
@@ -73,7 +73,7 @@ def test_wrong_names_are_found_before_anything_heavy_is_imported():
     code = f"""
 import sys
 from zoo import cli
-from zoo.commands.given import SETTINGS
+from zoo.recipe import SHORT_FLAGS
 for words in {wrong!r}:
     try:
         cli.main(words)
@@ -124,7 +124,7 @@ def test_flags_stand_anywhere(called, words):
     assert recipes.from_json(out) == recipes.load("copy").override({"model.depth": 7})
 
 
-@pytest.mark.parametrize(("flag", "path"), SETTINGS.items())
+@pytest.mark.parametrize(("flag", "path"), SHORT_FLAGS.items())
 def test_a_short_flag_is_the_setting(called, flag, path):
     hint = recipes.field_type(path)
     value = next(value for value in (3, 0.5, "x") if recipes.accepts(hint, value))

@@ -17,11 +17,12 @@ import zoo
 from zoo import plugin
 from zoo.claims import CLAIMS
 from zoo.commands import claiming, exporting, inspecting, looking, measuring, running, searching
-from zoo.commands.given import DECODING, SETTINGS
+from zoo.commands.given import DECODING
 from zoo.errors import InputError, near
+from zoo.recipe import SHORT_FLAGS
 from zoo.search.settings import TUNERS
 
-_RECIPE_FLAGS = ("recipe", *SETTINGS, "set", "plugin")
+_RECIPE_FLAGS = ("recipe", *SHORT_FLAGS, "set", "plugin")
 _TRAINED_FLAGS = ("workdir", "recipe", "checkpoint", "average_last", "backend", "plugin")
 _DECODING_FLAGS = (*_TRAINED_FLAGS, "batch_size", *DECODING)
 
@@ -325,7 +326,7 @@ def _help_of(name: str, values: flags.FlagValues) -> str:
     lines = [f"usage: zoo {name} {command.arguments}".rstrip() + " [--flag=value ...]", "", command.summary, ""]
     for flag in command.flags:
         end = ";\n"  # absl goes on to say how a flag is repeated
-        setting = f" ({SETTINGS[flag]})" if flag in SETTINGS and "set" in command.flags else ""
+        setting = f" ({SHORT_FLAGS[flag]})" if flag in SHORT_FLAGS and "set" in command.flags else ""
         lines.append(f"  --{flag:<14} {command.help.get(flag) or values[flag].help.partition(end)[0] + setting}")
     return "\n".join(lines)
 

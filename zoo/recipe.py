@@ -18,6 +18,25 @@ from typing import Any
 
 from zoo.errors import InputError, UnknownNameError, near
 
+#: A flag of the command line for what people change most -> the setting it changes.
+SHORT_FLAGS = {
+    "architecture": "model.architecture",
+    "attention": "model.attention",
+    "position": "model.position",
+    "num_heads": "model.num_heads",
+    "depth": "model.depth",
+    "width": "model.width",
+    "dropout": "model.dropout",
+    "data_dir": "task.data_dir",
+    "batch_tokens": "train.batch_tokens",
+    "steps": "train.steps",
+    "minutes": "train.minutes",
+    "learning_rate": "train.learning_rate",
+    "seed": "train.seed",
+    "precision": "train.precision",
+    "backend": "train.backend",
+}
+
 
 @dataclass(frozen=True)
 class ModelConfig:

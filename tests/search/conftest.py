@@ -11,7 +11,7 @@ choose_backend(None)  # as the command line does, before Keras is imported
 @pytest.fixture
 def tiny(small_copy):
     """The recipe ``copy``, small and quick."""
-    return recipes.load("copy").override(small_copy)
+    return recipes.load("copy").override({**small_copy, "model.depth": 1, "train.jit": False})
 
 
 @pytest.fixture

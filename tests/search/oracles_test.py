@@ -123,7 +123,7 @@ def test_a_failed_trial_is_no_result_and_the_search_goes_on(make_search, instant
 
 def test_options_of_one_kind_alone_do_not_mislead_the_bayesian_tuner(make_search, instant, tmp_path):
     over = {"model.attention": "multi_head,relative", "model.attention_options.max_distance": "2:60", **OVER}
-    results = run(make_search(over, tuner="bayesian", trials=17), tmp_path / "s")
+    results = run(make_search(over, tuner="bayesian", trials=15), tmp_path / "s")
     for trial in results.trials:
         has = "model.attention_options.max_distance" in trial.changes
         assert has == (trial.changes["model.attention"] == "relative")

@@ -3,6 +3,7 @@
 import keras_tuner
 import pytest
 
+from zoo import recipe as recipes
 from zoo.errors import InputError
 from zoo.search.space import Space, parse_over
 
@@ -134,3 +135,9 @@ def test_flags(tiny):
     for wrong in (["model.depth"], ["model.depth="], ["model.depth=1", "model.depth=2"]):
         with pytest.raises(InputError):
             parse_over(wrong)
+
+
+def test_the_space_of_a_recipe():
+    recipe = recipes.load("number_words")
+    assert [d.path for d in Space(recipe).dimensions] == list(recipe.search)
+    assert len(declared(Space(recipe)).space) == len(recipe.search)

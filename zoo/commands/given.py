@@ -16,25 +16,6 @@ from zoo.errors import InputError, UnknownNameError
 from zoo.generation.settings import Decoding
 from zoo.quiet import quiet
 
-#: A flag for what people change most -> the setting it changes.
-SETTINGS = {
-    "architecture": "model.architecture",
-    "attention": "model.attention",
-    "position": "model.position",
-    "num_heads": "model.num_heads",
-    "depth": "model.depth",
-    "width": "model.width",
-    "dropout": "model.dropout",
-    "data_dir": "task.data_dir",
-    "batch_tokens": "train.batch_tokens",
-    "steps": "train.steps",
-    "minutes": "train.minutes",
-    "learning_rate": "train.learning_rate",
-    "seed": "train.seed",
-    "precision": "train.precision",
-    "backend": "train.backend",
-}
-
 _PART = 2**20  #: Bytes that are read at once, at most.
 
 #: The flags that say how outputs are searched for or drawn; each is a field of ``Decoding``.
@@ -61,7 +42,7 @@ def changes(values: flags.FlagValues) -> dict[str, Any]:
     """What short flags and ``--set`` change."""
     short = {
         path: recipes.parse_value(path, values[flag].value)
-        for flag, path in SETTINGS.items()
+        for flag, path in recipes.SHORT_FLAGS.items()
         if values[flag].present and values[flag].value is not None
     }
     for text in values.set:

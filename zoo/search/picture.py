@@ -45,7 +45,7 @@ def parallel_coordinates(results: Results) -> Figure:
             )
     axes.set_xticks(range(len(names)), labels=[name.rpartition(".")[2] for name in names], fontsize=8)
     axes.set_yticks([])
-    axes.set_xlim(-0.1, len(names) - 0.7)
+    axes.set(xlim=(-0.1, len(names) - 0.7), ylim=(-0.12, 1.05))
     for side in axes.spines.values():
         side.set_visible(False)
     return figure
@@ -92,8 +92,11 @@ def curves(results: Results) -> Figure | None:
         )
         drawn += len(points) > 1
     axes.set(xlabel="step", ylabel=objective)
-    axes.legend(frameon=False)
-    return figure if drawn else None
+    if not drawn:
+        return None
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False)
+    return figure
 
 
 def _value(trial, name: str, objective: str) -> Any:

@@ -124,12 +124,13 @@ class Results:
             named = flatten(recipes.load(self.search.name))
         except InputError:  # a recipe that was made by a program
             named = {}
+        short = {path: flag for flag, path in recipes.SHORT_FLAGS.items()}
         words = ["zoo", "train", f"--recipe={self.search.name}"]
         for path, value in flatten(self.recipe(trial)).items():
             if path == "plugins":
                 words += [f"--plugin={spec}" for spec in value if spec not in named.get("plugins", ())]
             elif path != "search" and (path not in named or named[path] != value):
-                words.append(f"--set={path}={_typed(value)}")
+                words.append(f"--{short.get(path, f'set={path}')}={_typed(value)}")
         return shlex.join(words)
 
     def source(self, trial: Trial) -> str:
