@@ -1,6 +1,10 @@
 """What tests of several parts share. Keras is imported inside the fixtures: some tests check that it is not loaded."""
 
+import html
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 
@@ -111,3 +115,47 @@ def small_copy():
         "train.batch_tokens": 128,
         "train.samples": 0,
     }
+
+
+_FRAME = """<!doctype html>
+<iframe id="frame" src="report.html" style="width: WIDTHpx; height: 900px; border: 0"></iframe>
+<pre id="found"></pre>
+<script>
+onload = () => {
+  const page = document.getElementById("frame").contentDocument;
+  const look = () => {SCRIPT};
+  const said = look();
+  const overflow = page.documentElement.scrollWidth - page.documentElement.clientWidth;
+  const pictures = page.querySelectorAll("svg").length;
+  document.getElementById("found").textContent = JSON.stringify({overflow, pictures, ...said});
+};
+</script>
+"""
+
+
+@pytest.fixture
+def in_browser(tmp_path):
+    """``in_browser(page, width, script)``: what the script returns of a file that headless Chromium shows so wide.
+
+    The script sees the document as ``page``. Beside what it returns are "overflow", pixels by which the document is
+    wider than its window, and "pictures", its SVGs.
+    """
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("needs Chromium")
+
+    def look(page, width: int, script: str = "return {};") -> dict:
+        shutil.copy(page, tmp_path / "report.html")
+        (tmp_path / "frame.html").write_text(_FRAME.replace("WIDTH", str(width)).replace("SCRIPT", script))
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--no-first-run"]
+        options += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+        options += [f"--user-data-dir={tmp_path}/user", "--virtual-time-budget=5000"]
+        done = subprocess.run(
+            [chromium, *options, "--dump-dom", f"file://{tmp_path}/frame.html"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        return json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', done.stdout).group(1)))
+
+    return look

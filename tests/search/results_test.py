@@ -150,3 +150,23 @@ def test_a_report_of_one_trial(results):
     page = (results.directory / "report.html").read_text()
     assert "What matters" not in page
     assert f"<td>{results.best.id}</td>" in page
+
+
+@pytest.mark.parametrize("width", [380, 1200])
+def test_the_report_in_a_browser(results, in_browser, tmp_path_factory, width):
+    """Nothing sticks out, and every trial and picture is there."""
+    from zoo.search.report import write_report
+
+    elsewhere = dataclasses.replace(results, directory=tmp_path_factory.mktemp("search"))
+    write_report(elsewhere)
+    found = in_browser(
+        elsewhere.directory / "report.html",
+        width,
+        """
+        const below = [...page.querySelectorAll("h2")].find(h => h.textContent == "Trials").nextElementSibling;
+        const seen = [...page.querySelectorAll("svg")].map(s => s.getBoundingClientRect());
+        const drawn = seen.every(r => r.width > 100 && r.height > 50);
+        return {trials: below.querySelectorAll("tr").length - 1, drawn};
+        """,
+    )
+    assert found == {"overflow": 0, "pictures": 2, "trials": 61, "drawn": True}
