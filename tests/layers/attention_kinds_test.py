@@ -211,8 +211,9 @@ def test_kind_is_its_reference(rng, kind, causal):
         bias = rng.normal(size=(1, layer.num_heads, length, length)).astype("float32") if i % 2 else None
         for mask in masks_of(rng, length).values():
             expected, scores = reference(layer, logits_of, window, x, mask, bias)
-            out = array(layer(x, attention_mask=mask, bias=bias))
-            np.testing.assert_allclose(out, expected, atol=1e-5, err_msg=f"length {length}")
+            for training in (False, True):  # which some kinds compute in another way
+                out = array(layer(x, attention_mask=mask, bias=bias, training=training))
+                np.testing.assert_allclose(out, expected, atol=1e-5, err_msg=f"length {length}")
         out, found = layer(x, attention_mask=mask, bias=bias, return_attention_scores=True)
         np.testing.assert_allclose(array(out), expected, atol=1e-5)
         np.testing.assert_allclose(array(found), scores, atol=1e-5)
@@ -325,8 +326,9 @@ def test_memory_compressed_is_its_reference(rng, causal, compression):
     for length in LENGTHS:
         x = rng.normal(size=(3, length, WIDTH)).astype("float32")
         for mask in masks_of(rng, length).values():
-            out = array(layer(x, attention_mask=mask))
-            np.testing.assert_allclose(out, compressed(layer, x, mask), atol=1e-5, err_msg=f"length {length}")
+            for training in (False, True):
+                out = array(layer(x, attention_mask=mask, training=training))
+                np.testing.assert_allclose(out, compressed(layer, x, mask), atol=1e-5, err_msg=f"length {length}")
 
 
 @pytest.mark.parametrize("compression", [1, 2, 3, 5])

@@ -23,7 +23,7 @@ from keras import ops
 
 from zoo.errors import InputError
 from zoo.layers import masks
-from zoo.layers.attention.heads import heads_first, masked_softmax, rotate, weigh
+from zoo.layers.attention.heads import heads_first, masked_softmax, rotate, softmax_mean, weigh
 from zoo.layers.configured import Configured
 from zoo.layers.dropout import Dropout
 
@@ -228,9 +228,11 @@ class Attention(Configured, keras.layers.Layer):
         Returns:
             The context (B, T, N, H), and the weights (B, N, T, S) or None.
         """
-        scores = masked_softmax(self.logits(q, k, offset), mask, bias)
-        context = weigh(self.dropout_layer(scores, training=training), v)
-        return context, scores if with_scores else None
+        logits = self.logits(q, k, offset)
+        if not with_scores:
+            return softmax_mean(logits, v, mask, bias, dropout=self.dropout_layer, training=training), None
+        scores = masked_softmax(logits, mask, bias)
+        return weigh(self.dropout_layer(scores, training=training), v), scores
 
     def _attend_in_chunks(self, q, k, v, *, mask, bias, training):
         """A causal pass over a whole sequence, the queries of each chunk with the keys up to its end."""

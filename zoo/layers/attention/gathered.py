@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from zoo.layers.attention.heads import compare, masked_softmax, weigh
+from zoo.layers.attention.heads import compare, softmax_mean
 from zoo.layers.attention.windowed import WindowedAttention
 
 
@@ -29,8 +29,8 @@ class GatheredAttention(WindowedAttention):
         q, k, v = _look_up(q * self.head_dim**-0.5, queries), _look_up(k, keys), _look_up(v, keys)
         logits = compare(q, k)
         bias = None if bias is None else ops.transpose(_look_up_pairs(bias, queries, keys), (0, 2, 1, 3, 4))
-        scores = masked_softmax(logits, ops.expand_dims(self._mask(mask, queries, keys), 2), bias)
-        context = weigh(self.dropout_layer(scores, training=training), v)
+        mask = ops.expand_dims(self._mask(mask, queries, keys), 2)
+        context = softmax_mean(logits, v, mask, bias, dropout=self.dropout_layer, training=training)
         context = ops.reshape(context, (-1, queries.size, self.num_heads, self.head_dim))
         return ops.take(context, _places(queries), axis=1)
 

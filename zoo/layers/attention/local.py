@@ -4,7 +4,7 @@ from keras import ops
 
 from zoo import registry
 from zoo.errors import InputError
-from zoo.layers.attention.heads import compare, masked_softmax, weigh
+from zoo.layers.attention.heads import compare, softmax_mean
 from zoo.layers.attention.windowed import WindowedAttention
 
 #: Queries of a causal block that are taken at a time: with fewer, less is computed that is masked, in more products.
@@ -62,8 +62,8 @@ class LocalAttention(WindowedAttention):
         for first, end, near, far in self._parts(blocks):
             part = None if bias is None else bias[..., first:end, near:far]
             logits = compare(q[:, :, first:end], k[:, :, near:far])
-            scores = masked_softmax(logits, mask[..., first:end, near:far], part)
-            contexts.append(weigh(self.dropout_layer(scores, training=training), v[:, :, near:far]))
+            seen, values = mask[..., first:end, near:far], v[:, :, near:far]
+            contexts.append(softmax_mean(logits, values, seen, part, dropout=self.dropout_layer, training=training))
         context = contexts[0] if len(contexts) == 1 else ops.concatenate(contexts, axis=2)
         return ops.reshape(context, (-1, blocks.count * blocks.size, self.num_heads, self.head_dim))[:, :length]
 

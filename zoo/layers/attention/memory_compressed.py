@@ -6,7 +6,7 @@ from keras import ops
 from zoo import registry
 from zoo.errors import InputError
 from zoo.layers.attention.base import Attention
-from zoo.layers.attention.heads import compare, masked_softmax, weigh
+from zoo.layers.attention.heads import compare, softmax_mean
 
 
 @registry.attention.register("memory_compressed")
@@ -81,9 +81,8 @@ class MemoryCompressedAttention(Attention):
             first, length = ops.cast(cache_index, "int32"), cache["input"].shape[1] - 2 * self.compression + 1
             cache = self._extended(cache, query, attention_mask, first)
             k, v = cache["key"], cache["value"]
-        seen = self._seen(attention_mask, length, num_queries, first)
-        scores = masked_softmax(compare(q * self.head_dim**-0.5, k), ops.expand_dims(seen, 1))
-        context = weigh(self.dropout_layer(scores, training=training), v)
+        logits, seen = compare(q * self.head_dim**-0.5, k), self._seen(attention_mask, length, num_queries, first)
+        context = softmax_mean(logits, v, ops.expand_dims(seen, 1), dropout=self.dropout_layer, training=training)
         out = self.output_dense(self._merge(context))
         if attention_mask is not None:
             out = out * ops.cast(ops.any(seen, axis=-1, keepdims=True), out.dtype)

@@ -4,7 +4,7 @@ from keras import ops
 
 from zoo.layers import masks
 from zoo.layers.attention.base import CAPABILITIES, Attention
-from zoo.layers.attention.heads import compare, masked_softmax, weigh
+from zoo.layers.attention.heads import compare, masked_softmax, softmax_mean, weigh
 
 
 class WindowedAttention(Attention):
@@ -70,9 +70,10 @@ class WindowedAttention(Attention):
             num_keys = size
         mask = masks.combine(mask, self._square(num_queries, num_keys, offset, first))
         logits = compare(q * self.head_dim**-0.5, k)
+        if not with_scores:
+            return softmax_mean(logits, v, mask, bias, dropout=self.dropout_layer, training=training), None
         scores = masked_softmax(logits, mask, bias)
-        context = weigh(self.dropout_layer(scores, training=training), v)
-        return context, scores if with_scores else None
+        return weigh(self.dropout_layer(scores, training=training), v), scores
 
     def seen(self, queries, keys):
         """Whether a query may see a key: in its window and, in a causal kind, not after it."""
