@@ -49,7 +49,9 @@ def main() -> int:
     for name in sorted(whole.keys() | again.keys()):
         if whole.get(name) != again.get(name):
             print(f"  trial {name}: {whole.get(name)} whole, {again.get(name)} killed")
-    return 0 if same else 1
+    if len(killed) < given.kills:
+        print(f"it ended before {given.kills} kills: give it more --steps")
+    return 0 if same and len(killed) == given.kills else 1
 
 
 def _kill_now_and_then(command: list[str], kills: int, took: float, chosen: random.Random) -> list[str]:

@@ -86,6 +86,42 @@ def test_hyperband_trains_the_best_for_longer(make_search, instant, tmp_path):
     assert all(recipe.train.validate_every <= recipe.train.steps for recipe in instant)
 
 
+def test_hyperband_promotes_in_a_small_space(make_search, instant, tmp_path):
+    """Three combinations do not fill a round of nine: one of them is trained on."""
+    search = make_search({"model.num_heads": "1,2,4"}, {"train.steps": 90}, tuner="hyperband")
+    results = run(search, tmp_path / "s")
+    assert sorted(trial.steps for trial in results.trials) == [10, 10, 10, 30, 90]
+    assert {trial.changes["model.num_heads"] for trial in results.trials if trial.steps > 10} == {4}
+
+
+def test_hyperband_promotes_beside_failed_trials(make_search, instant, tmp_path):
+    instant.failure = lambda recipe: "memory ran out" if recipe.model.depth > 5 and recipe.train.steps == 10 else ""
+    search = make_search({"model.num_heads": "1,2,4", "model.depth": "1:9"}, {"train.steps": 90}, tuner="hyperband")
+    results = run(search, tmp_path / "s")
+    assert any(not trial.complete for trial in results.trials)
+    assert [trial.steps for trial in results.trials].count(30) == 3 + 5
+    assert [trial.steps for trial in results.trials].count(90) == 1 + 2 + 3
+
+
+def test_hyperband_that_goes_on_with_fewer_trials_ends(make_search, instant, tmp_path):
+    over, steps = {"train.learning_rate": "1e-4..1e-2:log"}, {"train.steps": 90}
+    first = run(make_search(over, steps, tuner="hyperband", trials=30), tmp_path / "s")
+    assert len(first.trials) == 30  # the second pass has begun
+    assert len(run(make_search(over, steps, tuner="hyperband"), tmp_path / "s").trials) <= 46
+
+
+def test_hyperband_needs_trials_for_a_bracket(make_search):
+    with pytest.raises(InputError, match="needs 13 trials or more, not 12"):
+        make_search(OVER, tuner="hyperband", trials=12)
+
+
+def test_a_grid_has_no_endless_ranges(make_search):
+    with pytest.raises(InputError, match="a grid needs values"):
+        make_search({"train.learning_rate": "1e-4..1e-2:log"}, tuner="grid").space  # noqa: B018
+    search = make_search({"train.learning_rate": "1e-4..1e-2:10:log"}, tuner="grid")
+    assert search.space.dimensions[0].values == (1e-4, 1e-3, 1e-2)
+
+
 def test_the_budget_of_a_trial_is_all_of_it_without_hyperband(make_search, instant, tmp_path):
     search = make_search(OVER, trials=2)
     run(search, tmp_path / "s")
@@ -94,10 +130,10 @@ def test_the_budget_of_a_trial_is_all_of_it_without_hyperband(make_search, insta
 
 @pytest.mark.parametrize("tuner", ["grid", "random", "hyperband", "bayesian"])
 def test_what_can_not_be_built_is_skipped(make_search, instant, tmp_path, tuner):
-    trials = None if tuner == "grid" else 6
-    search = make_search({"model.num_heads": "2,3,4,5", "model.depth": "1,2,3"}, tuner=tuner, trials=trials)  # 16 wide
+    settings = {"grid": {}, "hyperband": {"halvings": 1}, "random": {"trials": 6}, "bayesian": {"trials": 8}}[tuner]
+    search = make_search({"model.num_heads": "2,3,4,5", "model.depth": "1:4"}, tuner=tuner, **settings)  # 16 wide
     results = run(search, tmp_path / "s")
-    assert len(results.complete) == len(results.trials) == 6
+    assert len(results.complete) == len(results.trials) >= 6
     assert {recipe.model.num_heads for recipe in instant} <= {2, 4}
     assert all("16" in skipped["reason"] for skipped in results.skipped)
     if tuner == "grid":
@@ -160,3 +196,17 @@ def test_a_trial_of_a_worker_that_is_gone_goes_to_another(make_search):
     assert oracle.create_trial("b").status == "STOPPED"
     assert oracle.end_order == [second.trial_id, first.trial_id]
     assert oracle.workers() == set()
+
+
+def test_a_worker_that_comes_back_before_another_has_begun(make_search):
+    """Its trial has ended, and is not given to anybody again."""
+    from zoo.search.oracles import make_oracle
+
+    oracle = make_oracle(make_search(OVER, tuner="grid", trials=1))
+    oracle.save = lambda: None
+    trial = oracle.create_trial("a")
+    oracle.take_back("a")
+    trial.status = "COMPLETED"
+    oracle.update_trial(trial.trial_id, {"token_nll": 1.0})
+    oracle.end_trial(trial)
+    assert oracle.create_trial("b").status == oracle.create_trial("a").status == "STOPPED"

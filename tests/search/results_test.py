@@ -128,6 +128,23 @@ def test_effects_need_trials(results):
     assert effects_module.effects(few) == []
 
 
+def test_nothing_and_lists_are_values_too(make_search, tmp_path):
+    """And are told from a setting that is not searched in a trial."""
+    from zoo.search.report import write_report
+
+    def trial(i: int, value, path="train.ema") -> Trial:
+        return Trial(f"{i}", {path: value}, Result(value=1.0 + i % 2, step=4, parameters=1, seconds=1.0), 4)
+
+    trials = tuple(trial(i, [None, 0.9][i % 2]) for i in range(8))
+    results = Results(make_search({"train.ema": "null,0.9"}), tmp_path, trials, ())
+    found = {e.value: e for e in effects_module.effects(results)}
+    assert found["0.9"].mean - found["none"].mean == pytest.approx(1, abs=0.1)
+    path = "task.options.longest"
+    lists = tuple(trial(i, [i % 3, "x"], path) for i in range(8))
+    write_report(Results(make_search({path: ([0], [1])}), tmp_path, lists, ()))
+    assert "[2, &#x27;x&#x27;]" in (tmp_path / "report.html").read_text()
+
+
 def test_the_report(results):
     from zoo.search.report import write_report
 

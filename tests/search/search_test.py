@@ -4,14 +4,17 @@ import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 import pytest
 
+from zoo import recipe as recipes
 from zoo.errors import InputError
 from zoo.search.trial import Result, read_result, train_in_own_process
+from zoo.training.run_directory import RunDirectory
 
 SMALL = ["--recipe=copy", "--steps=4", "--set=train.validate_every=2", "--set=train.samples=0", "--set=model.width=16"]
 SMALL += ["--set=task.options.train_size=200", "--batch_tokens=128", "--set=model.feed_forward=32"]
@@ -41,8 +44,9 @@ def test_a_grid_has_the_numbers_of_zoo_train(called, refused, tmp_path, monkeypa
 
 def test_workers(tmp_path):
     """One of two is killed while it trains: its trial is completed, and the chief ends."""
-    words = [*SMALL, "--tuner=grid", "--over=model.num_heads=1,2", "--workers=2", "--steps=60", "--format=json"]
+    words = [*SMALL, "--tuner=grid", "--over=model.position=none,rotary", "--workers=2", "--steps=60", "--format=json"]
     words.remove("--steps=4")
+    words.append("--over=model.attention=relative if model.position=none")
     process = subprocess.Popen(
         [sys.executable, "-m", "zoo.cli", "search", *words, "--workdir=s"],
         cwd=tmp_path,
@@ -52,14 +56,25 @@ def test_workers(tmp_path):
     )
     beat = tmp_path / "s" / "workers" / "worker0"
     deadline = time.monotonic() + 120
-    while not (beat.is_file() and (tmp_path / "s" / "trial_0000").is_dir()) and time.monotonic() < deadline:
+    while not (beat.is_file() and "worker0" in _training(tmp_path / "s")) and time.monotonic() < deadline:
         time.sleep(0.1)
     os.kill(int(beat.read_text().split()[0]), signal.SIGKILL)
     output, said = process.communicate(timeout=240)
     assert process.returncode == 0, said
     rows = json.loads(output)
-    assert sorted(row["num_heads"] for row in rows) == ["1", "2"]
+    assert {row["position"]: row["attention"] for row in rows} == {"none": "relative", "rotary": "-"}
     assert all(row["token_nll"] != "-" for row in rows)
+    for row in rows:
+        trained = recipes.from_json((tmp_path / "s" / f"trial_{row['trial']}" / "run" / "recipe.json").read_text())
+        assert (trained.model.attention == "relative") == (row["position"] == "none")
+
+
+def _training(directory) -> set[str]:
+    """The workers that have a trial."""
+    try:
+        return set(json.loads((directory / "oracle.json").read_text())["ongoing_trials"])
+    except (OSError, ValueError):
+        return set()
 
 
 @pytest.mark.parametrize(
@@ -128,3 +143,39 @@ def test_over_several_machines_all_variables_are_needed(make_search, tmp_path, m
     monkeypatch.setenv("KERASTUNER_ORACLE_IP", "127.0.0.1")
     with pytest.raises(InputError, match="KERASTUNER_ORACLE_PORT must be"):
         search(make_search({"model.depth": "1,2"}), tmp_path / "s")
+    monkeypatch.setenv("KERASTUNER_TUNER_ID", "chief")
+    monkeypatch.setenv("KERASTUNER_ORACLE_PORT", "abc")
+    with pytest.raises(InputError, match="must be a number, not 'abc'"):
+        search(make_search({"model.depth": "1,2"}), tmp_path / "s")
+
+
+def test_the_chief_and_its_workers_search_the_same(make_search, tmp_path, monkeypatch):
+    from zoo.search import search
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        monkeypatch.setenv("KERASTUNER_ORACLE_IP", "127.0.0.1")
+        monkeypatch.setenv("KERASTUNER_ORACLE_PORT", str(taken.getsockname()[1]))
+        monkeypatch.setenv("KERASTUNER_TUNER_ID", "chief")
+        with pytest.raises(InputError, match="is the port in use"):
+            search(make_search({"model.depth": "1,2"}), tmp_path / "s")
+    monkeypatch.setenv("KERASTUNER_TUNER_ID", "other")
+    with pytest.raises(InputError, match=r"holds another search: over\.model\.depth"):
+        search(make_search({"model.depth": "1,2,3"}), tmp_path / "s")
+
+
+def test_data_that_is_not_there(tmp_path):
+    from zoo.search import Search, search
+
+    recipe = recipes.load("multi30k_short").override({"task.data_dir": str(tmp_path / "none")})
+    with pytest.raises(InputError, match="does not exist"):
+        search(Search(recipe, over={"model.depth": "1,2"}), tmp_path / "s")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_time_before_an_interruption_counts(tiny, tmp_path):
+    run = RunDirectory(tmp_path / "t" / "run")
+    run.path.mkdir(parents=True)
+    run.write_log([{"step": 1, "seconds": 61.0}])
+    assert "more than 1 minutes" in train_in_own_process(tiny, tmp_path / "t", max_minutes=1).failure

@@ -137,6 +137,25 @@ def test_flags(tiny):
             parse_over(wrong)
 
 
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("0..0.3:0.1", (0.0, 0.1, 0.2, 0.3)), ("1e-4..1e-2:10:log", (1e-4, 1e-3, 1e-2)), ("0.1..0.5:0.3", (0.1, 0.4))],
+)
+def test_steps_of_numbers(tiny, text, values):
+    assert space_of(tiny, train__learning_rate=text).dimensions[0].values == values
+
+
+def test_what_is_filled_up_on_the_way_to_a_worker_changes_nothing(tiny):
+    """KerasTuner's protocol buffers give a setting whose condition does not hold a value all the same."""
+    over = {"model__position": "none,rotary", "model__attention": "relative,multi_head if model.position=none"}
+    space = space_of(tiny, **over)
+    hps = declared(space)
+    hps.values = {"model.position": "rotary"}
+    sent = keras_tuner.HyperParameters.from_proto(hps.to_proto())
+    assert "model.attention" in sent.values
+    assert space.changes(sent.values) == {"model.position": "rotary"}
+
+
 def test_the_space_of_a_recipe():
     recipe = recipes.load("number_words")
     assert [d.path for d in Space(recipe).dimensions] == list(recipe.search)

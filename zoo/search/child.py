@@ -12,6 +12,9 @@ from zoo.quiet import quiet
 from zoo.recipe import Recipe
 from zoo.training.devices import choose_backend
 
+#: So that processes share a GPU: each takes the memory that it needs, and not all there is.
+_SHARING = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+
 
 def begin(module: str, line: str, *, output=None, environment: Mapping[str, str] | None = None) -> subprocess.Popen:
     """Starts ``python -m module``, and gives it a line.
@@ -27,7 +30,7 @@ def begin(module: str, line: str, *, output=None, environment: Mapping[str, str]
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=output,
-        env={**os.environ, **(environment or {})},
+        env={**_SHARING, **os.environ, **(environment or {})},
         start_new_session=True,  # Ctrl-C is for the process that began it
     )
     with contextlib.suppress(BrokenPipeError):  # it has ended already

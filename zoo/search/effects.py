@@ -9,6 +9,7 @@ from zoo.search.results import Results
 
 _RESAMPLES = 500
 _ENOUGH = 10  #: Trials of the longest budget, for the shorter ones to be left out.
+_ABSENT = ""  #: In place of a value, where the setting is not searched.
 _PARTS = 4  #: Into how many parts a range is cut, each with as many trials.
 
 
@@ -50,10 +51,10 @@ def effects(results: Results, seed: int = 0) -> list[Effect]:
     columns: list[tuple[str, str]] = []
     parts = []
     dimensions = [dimension.path for dimension in results.search.space.dimensions]
-    of_trials = {path: _levels([trial.changes.get(path) for trial in trials]) for path in dimensions}
+    of_trials = {path: _levels([trial.changes.get(path, _ABSENT) for trial in trials]) for path in dimensions}
     of_trials["train.steps"] = [str(trial.steps) for trial in trials]
     for path, levels in of_trials.items():
-        for level in dict.fromkeys(sorted(set(levels) - {None}, key=_order)):
+        for level in dict.fromkeys(sorted(set(levels) - {_ABSENT}, key=_order)):
             columns.append((path, level))
             parts.append([own == level for own in levels])
     x = np.array(parts, dtype=float).T
@@ -80,16 +81,16 @@ def _fit(x: np.ndarray, y: np.ndarray, columns: list[tuple[str, str]]) -> np.nda
     return terms
 
 
-def _levels(values: list) -> list[str | None]:
-    """The values as text; many different numbers as the parts of their range; None where there is none."""
+def _levels(values: list) -> list[str]:
+    """The values as text; many different numbers as the parts of their range; _ABSENT where there is none."""
     numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(set(numbers)) <= 2 * _PARTS:
-        return [None if value is None else str(value) for value in values]
+        return ["none" if value is None else str(value) for value in values]
     edges = np.quantile(numbers, np.linspace(0, 1, _PARTS + 1))
     names = [f"{low:.3g} to {high:.3g}" for low, high in itertools.pairwise(edges)]
     places = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, _PARTS - 1)
     parts = iter(places)
-    return [None if value is None else names[next(parts)] for value in values]
+    return [names[next(parts)] if value in numbers else "none" if value is None else str(value) for value in values]
 
 
 def _order(level: str) -> tuple:

@@ -104,8 +104,7 @@ class HyperModel(keras_tuner.HyperModel):
         return model.fit(*args, callbacks=list(callbacks), **kwargs)
 
     def _recipe(self, hp) -> Recipe:
-        active = {name: value for name, value in hp.values.items() if hp.is_active(name)}
-        return self.recipe.override(self.space.changes(active))
+        return self.recipe.override(self.space.changes(hp.values))
 
     def _task(self, recipe: Recipe) -> Task:
         """The task of a recipe, prepared; one for all recipes that share it."""

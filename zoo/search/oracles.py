@@ -3,11 +3,15 @@
 Measured with KerasTuner 1.4.8: a process killed while it writes ``oracle.json`` leaves half of it; killed between two
 files it forgets a trial, or counts one twice; the grid does not know where it was; a trial of a worker that is gone
 stays "running", and the chief waits for it without end; a combination that cannot be built uses up a trial; Bayesian
-search proposes what was tried before, and other things after a restart.
+search proposes what was tried before, and other things after a restart; Hyperband promotes nothing of a round that a
+small space can't fill, and too little of one with failed trials.
 """
 
 import itertools
 import json
+import math
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -91,10 +95,14 @@ class Kept(keras_tuner.Oracle):
 
     @synchronized
     def end_trial(self, trial):
-        if trial.trial_id in self.end_order:
-            return  # a worker that was given up came back after another had ended its trial
+        name = trial.trial_id
+        if name in self.end_order:  # a worker that was given up came back after another had ended its trial
+            self.ongoing_trials = {n: own for n, own in self.ongoing_trials.items() if own.trial_id != name}
+            return
+        if name in self._retry_queue:  # it came back before another had begun
+            self._retry_queue.remove(name)
         super().end_trial(trial)
-        self.on_end(self.trials[trial.trial_id])
+        self.on_end(self.trials[name])
 
     @synchronized
     def take_back(self, tuner_id: str) -> None:
@@ -117,7 +125,16 @@ class Kept(keras_tuner.Oracle):
         return {**super().get_state(), "trials": trials, "skipped": self.skipped}
 
     def save(self):
-        write_text(Path(self._get_oracle_fname()), json.dumps(self.get_state()))
+        file = Path(self._get_oracle_fname())
+        try:
+            write_text(file, json.dumps(self.get_state()))
+        except OSError as error:
+            said = f"{str(file)!r} cannot be written: {error.strerror}; once it can be, the same command goes on"
+            if "KERASTUNER_ORACLE_IP" not in os.environ:
+                raise InputError(said) from error
+            # KerasTuner's lock stays closed after an exception, and the chief's other threads would wait for ever.
+            print(f"zoo: {said}", file=sys.stderr, flush=True)
+            os._exit(2)
 
     def _save_trial(self, trial):
         """Nothing: :meth:`save`, which follows, writes the trials too."""
@@ -146,7 +163,80 @@ class RandomOracle(Kept, keras_tuner.oracles.RandomSearchOracle):
 
 
 class HyperbandOracle(Kept, keras_tuner.oracles.HyperbandOracle):
-    """Draws many, and trains the best for longer."""
+    """Draws many, and trains the best for longer.
+
+    KerasTuner promotes trials of full rounds alone, and counts those that failed as still to come. Here a round is as
+    large as there is something to try, and a failed trial is one that was not promoted.
+    """
+
+    _exhausted = False  #: Whether there is nothing left to draw.
+
+    def populate_space(self, trial_id):
+        for bracket in self._brackets:
+            rounds = bracket["rounds"]
+            if not self._closed(bracket, 0):
+                found = self._random_trial(trial_id, bracket)
+                if found["status"] == Status.RUNNING:
+                    return found
+                self._exhausted = True
+            for number in range(1, len(rounds)):
+                best = None if self._closed(bracket, number) else self._to_promote(bracket, number)
+                if best is not None:
+                    rounds[number].append({"past_id": best.trial_id, "id": trial_id})
+                    return {"status": Status.RUNNING, "values": self._longer(best, bracket["bracket_num"], number)}
+        over = self._current_iteration + 1 - (self._current_bracket > 0) >= self.hyperband_iterations
+        if over or self._exhausted:
+            return {"status": Status.IDLE if self.ongoing_trials else Status.STOPPED}
+        self._increment_bracket_num()
+        self._start_new_bracket()
+        return self.populate_space(trial_id)
+
+    def _size(self, bracket, number: int) -> int:
+        """Trials of a round, once it is closed."""
+        full = self._get_size(bracket["bracket_num"], number)
+        if number == 0:
+            return len(bracket["rounds"][0]) if self._exhausted else full
+        if not self._closed(bracket, number - 1):
+            return full
+        return min(full, math.ceil(len(bracket["rounds"][number - 1]) / FACTOR))
+
+    def _closed(self, bracket, number: int) -> bool:
+        """Whether no more trials come into a round."""
+        own = bracket["rounds"][number]
+        if number == 0:
+            return self._exhausted or len(own) >= self._size(bracket, 0)
+        if not self._closed(bracket, number - 1):
+            return False
+        past = {info["id"] for info in bracket["rounds"][number - 1]}
+        return len(own) >= self._size(bracket, number) or (
+            past <= set(self.end_order) and not self._candidates(bracket, number)
+        )
+
+    def _candidates(self, bracket, number: int) -> list[kt_trial.Trial]:
+        """What is complete of the round before, and was not promoted."""
+        taken = {info["past_id"] for info in bracket["rounds"][number]}
+        past = [self.trials[info["id"]] for info in bracket["rounds"][number - 1] if info["id"] not in taken]
+        return [trial for trial in past if trial.status == Status.COMPLETED]
+
+    def _to_promote(self, bracket, number: int) -> kt_trial.Trial | None:
+        """The best of the round before, once more of it have ended than will be left behind."""
+        past, own = bracket["rounds"][number - 1], bracket["rounds"][number]
+        ended = sum(info["id"] in self.end_order for info in past)
+        candidates = self._candidates(bracket, number)
+        if not candidates or ended - len(own) <= self._size(bracket, number - 1) - self._size(bracket, number):
+            return None
+        return (max if self.objective.direction == "max" else min)(candidates, key=lambda trial: trial.score)
+
+    def _longer(self, trial: kt_trial.Trial, bracket_number: int, number: int) -> dict[str, Any]:
+        """The values of a trial, with the budget of a round."""
+        return {
+            **trial.hyperparameters.values,
+            "tuner/trial_id": trial.trial_id,
+            "tuner/epochs": self._get_epochs(bracket_number, number),
+            "tuner/initial_epoch": self._get_epochs(bracket_number, number - 1),
+            "tuner/bracket": bracket_number,
+            "tuner/round": number,
+        }
 
     def set_state(self, state):
         iterations = self.hyperband_iterations

@@ -117,6 +117,12 @@ def _axis(values: list, continuous: bool) -> tuple[list[float], dict[float, str]
         shown = np.geomspace(low, high, 5) if log else np.linspace(low, high, 5)
         told = {float(scaled(v) - scaled(low)) / span: f"{v:.3g}" for v in shown}
         return heights, told
-    levels = sorted(set(values), key=lambda v: (v is None, isinstance(v, str), v if v is not None else 0))
+    levels = sorted({repr(v): v for v in values}.values(), key=_place)
     at = {level: i / max(len(levels) - 1, 1) for i, level in enumerate(map(repr, levels))}
     return [at[repr(v)] for v in values], {at[repr(v)]: "-" if v is None else str(v) for v in levels}
+
+
+def _place(value: Any) -> tuple:
+    """Where a value comes among others: numbers by size, then what else there is, and last nothing."""
+    number = isinstance(value, int | float)
+    return value is None, not number, value if number else 0, str(value)

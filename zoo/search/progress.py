@@ -1,5 +1,6 @@
 """What is said and written while a search goes on."""
 
+import contextlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,14 @@ class Progress:
         """Says what came of a trial."""
         self._safely(self._end, trial)
 
+    def finish(self) -> None:
+        """Says what was skipped since the last trial, and writes for TensorBoard what a kill may have left out."""
+        results = collect(self.search, self.directory)
+        self._tell_skipped(results)
+        for trial in results.complete:
+            if not _hparams(results, trial).is_dir():
+                _write_hparams(results, trial)
+
     def _safely(self, say: Callable[[str, Results], None], trial) -> None:
         try:
             say(trial.trial_id, collect(self.search, self.directory))
@@ -39,10 +48,13 @@ class Progress:
             print(f"zoo: warning: {type(error).__name__}: {error}", file=sys.stderr)
 
     def _begin(self, name: str, results: Results) -> None:
+        self._tell_skipped(results)
+        self.tell(f"trial {name} begins: {_said(_of(results, name).changes)}")
+
+    def _tell_skipped(self, results: Results) -> None:
         for skipped in results.skipped[self._skipped :]:
             self.tell(f"skipped {_said(skipped['changes'])}: {skipped['reason']}")
         self._skipped = len(results.skipped)
-        self.tell(f"trial {name} begins: {_said(_of(results, name).changes)}")
 
     def _end(self, name: str, results: Results) -> None:
         trial, objective = _of(results, name), self.search.base.train.monitor
@@ -64,14 +76,20 @@ def _said(changes) -> str:
     return "  ".join(f"{path.rpartition('.')[2]}={value}" for path, value in changes.items())
 
 
+def _hparams(results: Results, trial: Trial) -> Path:
+    return results.directory / "hparams" / trial.id
+
+
 def _write_hparams(results: Results, trial: Trial) -> None:
     """The values and the result for ``tensorboard --logdir``, tab HParams, beside the curves of the trial's run."""
     import tensorflow as tf
     from tensorboard.plugins.hparams import api
 
+    with contextlib.suppress(RuntimeError):  # TensorFlow has begun already
+        tf.config.set_visible_devices([], "GPU")  # they are for the trials
     plain = (bool, int, float, str)
     values = {path: value if isinstance(value, plain) else str(value) for path, value in trial.changes.items()}
-    writer = tf.summary.create_file_writer(str(results.directory / "hparams" / trial.id))
+    writer = tf.summary.create_file_writer(str(_hparams(results, trial)))
     with writer.as_default(step=trial.result.step):
         api.hparams(values, trial_id=trial.id)
         tf.summary.scalar(results.search.base.train.monitor, trial.result.value)

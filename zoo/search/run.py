@@ -24,6 +24,7 @@ SETTINGS = "search.json"
 _CHIEF = "chief"
 _REPLACED = 5  #: Times that a process which was killed is started again, before the search is given up.
 _PATIENCE = 20.0  #: Seconds to wait for a search that is just ending.
+_CHIEF_PATIENCE = 3600.0  #: Seconds that a worker waits for its chief to begin.
 
 
 def search(
@@ -42,7 +43,8 @@ def search(
         directory: where the search is kept: search.json, oracle.json, search.csv, report.html, and a folder for each
             trial with its run.
         workers: processes that train trials at the same time.
-        tell: is called with a line for each trial that begins or has ended.
+        tell: is called with a line for each trial that begins or has ended; with workers their chief writes those
+            lines to standard error.
 
     Raises:
         InputError: the search can't be, the directory holds another one, or no trial has a result.
@@ -52,7 +54,10 @@ def search(
     name = _role()
     if name is not None and workers > 1:
         raise InputError("workers are started here, or by KERASTUNER_TUNER_ID on other machines; not both")
+    if name != _CHIEF:  # which trains nothing
+        settings.try_data()
     if name not in (None, _CHIEF):
+        _join(settings, directory, tell)
         _work(settings, directory, tell)
         return Results(settings, directory, (), ())
     _claim(settings, directory)
@@ -76,6 +81,8 @@ def _role() -> str | None:
     for variable in ("KERASTUNER_ORACLE_PORT", "KERASTUNER_TUNER_ID"):
         if not os.environ.get(variable):
             raise InputError(f"KERASTUNER_ORACLE_IP is set, and so {variable} must be")
+    if not os.environ["KERASTUNER_ORACLE_PORT"].isdecimal():
+        raise InputError(f"KERASTUNER_ORACLE_PORT must be a number, not {os.environ['KERASTUNER_ORACLE_PORT']!r}")
     return os.environ["KERASTUNER_TUNER_ID"]
 
 
@@ -92,16 +99,32 @@ def _claim(search: Search, directory: Path) -> None:
                 )
             write_text(file, search.to_json())
             return
-        there, here = (_comparable(text) for text in (file.read_text(encoding="utf-8"), search.to_json()))
+        _compare(search, directory)
+        write_text(file, search.to_json())
     except OSError as error:
         raise InputError(f"{str(directory)!r} cannot be written: {error.strerror}; choose another --workdir") from error
+
+
+def _join(search: Search, directory: Path, tell: Callable[[str], None]) -> None:
+    """Waits for the chief of the search to have begun, and sees that it searches the same."""
+    if not (directory / SETTINGS).exists():
+        tell(f"waiting for the chief to begin the search in {directory}")
+    began = time.monotonic()
+    while not (directory / SETTINGS).exists():
+        if time.monotonic() - began > _CHIEF_PATIENCE:
+            raise InputError(f"no chief began a search in {str(directory)!r}, which all machines must share")
+        time.sleep(1)
+    _compare(search, directory)
+
+
+def _compare(search: Search, directory: Path) -> None:
+    there, here = (_comparable(t) for t in ((directory / SETTINGS).read_text(encoding="utf-8"), search.to_json()))
     for path in sorted(there.keys() | here.keys()):
         if there.get(path) != here.get(path):
             raise InputError(
                 f"{str(directory)!r} holds another search: {path} is {there.get(path)!r} there and {here.get(path)!r} "
                 "here; choose another --workdir"
             )
-    write_text(file, search.to_json())
 
 
 def _comparable(text: str) -> dict[str, Any]:
@@ -123,14 +146,26 @@ def _comparable(text: str) -> dict[str, Any]:
 def _work(search: Search, directory: Path, tell: Callable[[str], None]) -> None:
     """Trains trials, or gives them to workers; which, the environment says."""
     with quiet():
+        from keras_tuner.errors import FatalError
+
         from zoo.search.progress import Progress
         from zoo.search.tuner import RecipeTuner
-    if _role() not in (None, _CHIEF):
-        RecipeTuner(search, directory).search()
-        return
-    with _held(directory / "lock"):
-        progress = Progress(search, directory, tell)
-        RecipeTuner(search, directory, progress.begin, progress.end).search()
+    try:
+        if _role() not in (None, _CHIEF):
+            RecipeTuner(search, directory).search()
+            return
+        # KerasTuner prints what it sends to workers, and standard output is for the results.
+        with _held(directory / "lock"), contextlib.redirect_stdout(sys.stderr):
+            progress = Progress(search, directory, tell)
+            RecipeTuner(search, directory, progress.begin, progress.end).search()
+            progress.finish()
+    except FatalError as error:
+        raise InputError(str(error)) from error
+    except RuntimeError as error:  # gRPC's
+        if _role() != _CHIEF or "bind" not in str(error):
+            raise
+        address = f"{os.environ['KERASTUNER_ORACLE_IP']}:{os.environ['KERASTUNER_ORACLE_PORT']}"
+        raise InputError(f"the chief can't listen at {address}; is the port in use?") from error
 
 
 @contextlib.contextmanager

@@ -57,6 +57,9 @@ class Search:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(f"{name} must be above 0, not {value}")
+        least = sum(FACTOR**i for i in range(self.halvings + 1))
+        if self.tuner == "hyperband" and self.trials is not None and self.trials < least:
+            raise InputError(f"hyperband with {self.halvings} halvings needs {least} trials or more, not {self.trials}")
 
     @cached_property
     def space(self) -> Space:
@@ -68,6 +71,9 @@ class Search:
         for path in paths:
             if path in taken:
                 raise InputError(f"{path} can't be searched over: the {self.tuner} search sets it")
+        endless = [d.path for d in space.dimensions if d.endless]
+        if endless and self.tuner == "grid":
+            raise InputError(f"{endless[0]}: a grid needs values, as in 1,2,4, or a range with steps, as in 0..0.3:0.1")
         return space
 
     @cached_property
@@ -82,6 +88,16 @@ class Search:
         recipe = self.recipe if self.objective is None else self.recipe.override({"train.monitor": self.objective})
         check(recipe)
         return recipe
+
+    def try_data(self) -> None:
+        """Sees that the data is there: else every trial would fail, and be done with.
+
+        Raises:
+            InputError: it is not.
+        """
+        from zoo.training.build import build_task
+
+        build_task(self.base).pairs("valid")
 
     @property
     def direction(self) -> str:

@@ -6,6 +6,7 @@ A recipe writes ``search={"model.num_heads": (2, 4, 8), "train.learning_rate": "
     2,4,8                               one of several
     2:6, 2:8:2, 64:1024:log             a whole number, both ends included; in steps; even in its logarithm
     0.1..0.4, 1e-4..1e-2:log            a number
+    0..0.3:0.1, 1e-4..1e-2:10:log       0, 0.1, 0.2 and 0.3; 1e-4, 1e-3 and 1e-2
     multi_head,relative if model.position=none    only where another setting has one of some values
 
 An option of an attention kind, a positional scheme, an architecture or a task needs no ``if``: it is searched where
@@ -15,6 +16,7 @@ what is searched has it.
 import contextlib
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -61,6 +63,11 @@ class Dimension:
     log: bool = False
     parent: str | None = None
     parent_values: tuple = ()
+
+    @property
+    def endless(self) -> bool:
+        """Whether what it may have can't be named one by one."""
+        return self.values is None and (not self.whole or (self.log and self.step is None))
 
     @property
     def whole(self) -> bool:
@@ -135,8 +142,15 @@ class Space:
             dimension.declare(hp, current.get(dimension.path))
 
     def changes(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What the values of a trial's active hyper-parameters change of the recipe; others are left out."""
-        return {d.path: d.decode(values[d.path]) for d in self.dimensions if d.path in values}
+        """What the values of a trial change of the recipe, without those whose condition does not hold.
+
+        KerasTuner's values may hold some: on the way from the chief to a worker they are filled up with defaults.
+        """
+        held: dict[str, Any] = {}
+        for d in self.dimensions:  # each after its parent
+            if d.path in values and (d.parent is None or held.get(d.parent, d) in d.parent_values):
+                held[d.path] = values[d.path]
+        return {d.path: d.decode(held[d.path]) for d in self.dimensions if d.path in held}
 
 
 def parse_over(texts: list[str]) -> dict[str, str]:
@@ -175,8 +189,25 @@ def _dimension(path: str, given: Any) -> Dimension:
     for pattern, number in ((_WHOLE_RANGE, int), (_RANGE, float)):
         if match := pattern.fullmatch(given):
             low, high, step = (part and number(part) for part in match.groups()[:3])
+            if number is float and step is not None:
+                return Dimension(path, values=_steps(path, low, high, step, bool(match[4])), **depends)
             return Dimension(path, low=low, high=high, step=step, log=bool(match[4]), **depends)
     return Dimension(path, values=_choices(path, given), **depends)
+
+
+def _steps(path: str, low: float, high: float, step: float, log: bool) -> tuple[float, ...]:
+    """The numbers from low to high, by steps that are added or, for log, multiplied."""
+    _check_range(path, low, high, step, log)
+    last = math.log(high / low) / math.log(step) if log else (high - low) / step
+    places = range(math.floor(last + 1e-9) + 1)
+    return tuple(float(f"{low * step**i if log else low + i * step:.12g}") for i in places)
+
+
+def _check_range(path: str, low: float, high: float, step: float | None, log: bool) -> None:
+    if low >= high or (step is not None and step <= 0) or (log and low <= 0):
+        raise InputError(f"{path}: a range goes from a lower to a higher number, above 0 for log, in steps above 0")
+    if log and step is not None and step <= 1:
+        raise InputError(f"{path}: the steps of a log range are factors above 1, not {step}")
 
 
 def _choices(path: str, text: str) -> tuple:
@@ -204,12 +235,8 @@ def _with_owner(dimension: Dimension, found: dict[str, Dimension], recipe: Recip
 def _check(dimension: Dimension, found: dict[str, Dimension], recipe: Recipe) -> None:
     path, values = dimension.path, dimension.values
     if values is None:
-        low, high, step = dimension.low, dimension.high, dimension.step
-        if low >= high or (step is not None and step <= 0) or (dimension.log and low <= 0):
-            raise InputError(f"{path}: a range goes from a lower to a higher number, above 0 for log, in steps above 0")
-        if dimension.log and step is not None and step <= 1:
-            raise InputError(f"{path}: the steps of a log range are factors above 1, not {step}")
-        tried = (low, high)
+        _check_range(path, dimension.low, dimension.high, dimension.step, dimension.log)
+        tried = (dimension.low, dimension.high)
     else:
         if not values or len({json.dumps(value) for value in values}) < len(values):
             raise InputError(f"{path}: name values to choose from, each once")

@@ -17,7 +17,7 @@ from zoo.errors import InputError
 from zoo.quiet import quiet
 from zoo.recipe import Recipe, from_json
 from zoo.search.child import begin, end, get_ready, told
-from zoo.training.run_directory import InUseError, write_text
+from zoo.training.run_directory import InUseError, RunDirectory, write_text
 
 RESULT = "result.json"
 RUN = "run"
@@ -67,7 +67,7 @@ def train_in_own_process(
         recipe: what to train.
         folder: of the trial.
         max_parameters: a model with more is not trained.
-        max_minutes: training that takes longer is ended.
+        max_minutes: training that takes longer, with what it took before it was interrupted, is ended.
     """
     known = read_result(folder)
     if known is not None:
@@ -76,7 +76,8 @@ def train_in_own_process(
     task = {"recipe": recipe.to_json(), "folder": str(folder), "max_parameters": max_parameters}
     lives = _LIVES
     while True:
-        code = _run(json.dumps(task), folder / "log.txt", max_minutes)
+        left = None if max_minutes is None else max(0.0, 60 * max_minutes - _trained(folder))
+        code = _run(json.dumps(task), folder / "log.txt", left)
         result = read_result(folder)
         if result is not None:
             return result
@@ -91,12 +92,18 @@ def train_in_own_process(
     return result
 
 
-def _run(task: str, log: Path, max_minutes: float | None) -> int | None:
-    """The exit code of the process, or None if it took too long."""
+def _trained(folder: Path) -> float:
+    """Seconds of training that processes which are no more have put into a trial."""
+    log = RunDirectory(folder / RUN).read_log()
+    return float(log[-1]["seconds"]) if log else 0.0
+
+
+def _run(task: str, log: Path, seconds: float | None) -> int | None:
+    """The exit code of the process, or None if it took longer."""
     with open(log, "ab") as output:
         process = begin("zoo.search.trial", task, output=output)
         try:
-            return process.wait(None if max_minutes is None else 60 * max_minutes)
+            return process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
         finally:

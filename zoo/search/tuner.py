@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 from keras_tuner.engine.base_tuner import BaseTuner
 from keras_tuner.engine.trial import Trial, TrialStatus
-from keras_tuner.errors import FailedTrialError
+from keras_tuner.errors import FailedTrialError, FatalError
 
 from zoo.errors import InputError
 from zoo.search.oracles import Kept, make_oracle
@@ -62,12 +62,16 @@ class RecipeTuner(BaseTuner):
 
         Raises:
             FailedTrialError: there is none.
+            FatalError: not for a reason that lies in the trial, so that it must be tried again.
         """
         search = self.settings
         changes = search.changes(trial.hyperparameters.values)
         folder = trial_folder(self.folder, trial.trial_id)
         limits = {"max_parameters": search.max_parameters, "max_minutes": search.max_minutes}
-        result = train_in_own_process(search.base.override(changes), folder, **limits)
+        try:
+            result = train_in_own_process(search.base.override(changes), folder, **limits)
+        except OSError as error:
+            raise FatalError(f"{str(folder)!r}: {error.strerror or error}; the same command goes on") from error
         if result.value is None:
             raise FailedTrialError(result.failure)
         return {search.base.train.monitor: result.value}
