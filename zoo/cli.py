@@ -168,7 +168,7 @@ def _define_flags() -> flags.FlagValues:
         "split": (["train", "valid", "test"], "test", "of the data"),
         "checkpoint": (["best", "last"], "best", "which weights: of the best validation, or of the last"),
         "pass": (["forward", "train"], "train", "what is timed: the output, or its gradients"),
-        "tuner": (TUNERS, "random", "how the next trial is chosen"),
+        "tuner": (TUNERS, "random", "how the next trial is chosen; random when not given"),
     }
     for name, (known, default, meaning) in choices.items():
         flags.DEFINE_enum(name, default, known, meaning, flag_values=values)
@@ -191,7 +191,7 @@ def _define_flags() -> flags.FlagValues:
     flags.DEFINE_integer("rounds", 3, "processes for each kind and length", lower_bound=1, flag_values=values)
     most = {
         "trials": "trials at most; all of a grid, a pass of Hyperband or else 10 when not given",
-        "max_parameters": "a model with more is skipped",
+        "max_parameters": "a model with more is a failed trial",
         "halvings": "how often Hyperband takes a third of the steps, 2 when not given",
         "workers": "processes that train trials at the same time, 1 when not given",
     }

@@ -76,11 +76,13 @@ def search(
 
 def _role() -> str | None:
     """This process's name in a search over several: the chief's or a worker's. None for a search of its own."""
-    if "KERASTUNER_ORACLE_IP" not in os.environ:
+    variables = ("KERASTUNER_TUNER_ID", "KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT")
+    given = [variable for variable in variables if os.environ.get(variable)]
+    if not given:
         return None
-    for variable in ("KERASTUNER_ORACLE_PORT", "KERASTUNER_TUNER_ID"):
-        if not os.environ.get(variable):
-            raise InputError(f"KERASTUNER_ORACLE_IP is set, and so {variable} must be")
+    for variable in variables:
+        if variable not in given:
+            raise InputError(f"{given[0]} is set, and so {variable} must be, or none of them")
     if not os.environ["KERASTUNER_ORACLE_PORT"].isdecimal():
         raise InputError(f"KERASTUNER_ORACLE_PORT must be a number, not {os.environ['KERASTUNER_ORACLE_PORT']!r}")
     return os.environ["KERASTUNER_TUNER_ID"]
@@ -121,9 +123,11 @@ def _compare(search: Search, directory: Path) -> None:
     there, here = (_comparable(t) for t in ((directory / SETTINGS).read_text(encoding="utf-8"), search.to_json()))
     for path in sorted(there.keys() | here.keys()):
         if there.get(path) != here.get(path):
+            said, mine = (repr(values[path]) if path in values else "not given" for values in (there, here))
+            name = path.removeprefix("recipe.").replace("over.", "--over=", 1)
             raise InputError(
-                f"{str(directory)!r} holds another search: {path} is {there.get(path)!r} there and {here.get(path)!r} "
-                "here; choose another --workdir"
+                f"{str(directory)!r} holds another search: {name} is {said} there and {mine} here; choose another "
+                "--workdir"
             )
 
 
@@ -146,21 +150,17 @@ def _comparable(text: str) -> dict[str, Any]:
 def _work(search: Search, directory: Path, tell: Callable[[str], None]) -> None:
     """Trains trials, or gives them to workers; which, the environment says."""
     with quiet():
-        from keras_tuner.errors import FatalError
-
         from zoo.search.progress import Progress
         from zoo.search.tuner import RecipeTuner
     try:
         if _role() not in (None, _CHIEF):
             RecipeTuner(search, directory).search()
             return
-        # KerasTuner prints what it sends to workers, and standard output is for the results.
-        with _held(directory / "lock"), contextlib.redirect_stdout(sys.stderr):
+        # KerasTuner prints parts of what it sends to workers.
+        with _held(directory / "lock"), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
             progress = Progress(search, directory, tell)
             RecipeTuner(search, directory, progress.begin, progress.end).search()
             progress.finish()
-    except FatalError as error:
-        raise InputError(str(error)) from error
     except RuntimeError as error:  # gRPC's
         if _role() != _CHIEF or "bind" not in str(error):
             raise

@@ -83,8 +83,12 @@ class Search:
         Raises:
             InputError: it can't be trained.
         """
-        from zoo.training.check import check  # which imports Keras: not before the backend is chosen
+        from zoo.training.check import check, monitors  # which imports Keras: not before the backend is chosen
 
+        known = monitors(registry.task.get(self.recipe.task.name))
+        if self.objective is not None and self.objective not in known:
+            near_names = near(self.objective, known)
+            raise InputError(f"there is no objective {self.objective!r}{near_names}; there are: {', '.join(known)}")
         recipe = self.recipe if self.objective is None else self.recipe.override({"train.monitor": self.objective})
         check(recipe)
         return recipe

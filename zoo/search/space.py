@@ -204,8 +204,12 @@ def _steps(path: str, low: float, high: float, step: float, log: bool) -> tuple[
 
 
 def _check_range(path: str, low: float, high: float, step: float | None, log: bool) -> None:
-    if low >= high or (step is not None and step <= 0) or (log and low <= 0):
-        raise InputError(f"{path}: a range goes from a lower to a higher number, above 0 for log, in steps above 0")
+    if low >= high:
+        raise InputError(f"{path}: a range goes from a lower to a higher number, not from {low} to {high}")
+    if log and low <= 0:
+        raise InputError(f"{path}: a log range begins above 0, not at {low}")
+    if step is not None and step <= 0:
+        raise InputError(f"{path}: the steps of a range are above 0, not {step}")
     if log and step is not None and step <= 1:
         raise InputError(f"{path}: the steps of a log range are factors above 1, not {step}")
 

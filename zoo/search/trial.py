@@ -133,7 +133,7 @@ def main(line: str) -> int:
         if task["max_parameters"] is not None:
             parameters = _count_parameters(recipe)
             if parameters > task["max_parameters"]:
-                failure = f"skipped: {parameters:,} parameters are more than {task['max_parameters']:,}"
+                failure = f"{parameters:,} parameters are more than {task['max_parameters']:,}"
                 Result(failure=failure, parameters=parameters).write(folder)
                 return 0
         ended = train(recipe, folder / RUN)

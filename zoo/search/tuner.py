@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 from keras_tuner.engine.base_tuner import BaseTuner
 from keras_tuner.engine.trial import Trial, TrialStatus
-from keras_tuner.errors import FailedTrialError, FatalError
+from keras_tuner.errors import FailedTrialError
 
 from zoo.errors import InputError
 from zoo.search.oracles import Kept, make_oracle
@@ -62,7 +62,7 @@ class RecipeTuner(BaseTuner):
 
         Raises:
             FailedTrialError: there is none.
-            FatalError: not for a reason that lies in the trial, so that it must be tried again.
+            InputError: not for a reason that lies in the trial, so that it must be tried again.
         """
         search = self.settings
         changes = search.changes(trial.hyperparameters.values)
@@ -71,10 +71,18 @@ class RecipeTuner(BaseTuner):
         try:
             result = train_in_own_process(search.base.override(changes), folder, **limits)
         except OSError as error:
-            raise FatalError(f"{str(folder)!r}: {error.strerror or error}; the same command goes on") from error
+            raise InputError(f"{str(folder)!r}: {error.strerror or error}; the same command goes on") from error
         if result.value is None:
             raise FailedTrialError(result.failure)
         return {search.base.train.monitor: result.value}
+
+    def _try_run_and_update_trial(self, trial, *args, **kwargs):
+        """As KerasTuner's, which prints a traceback of each failed trial, and takes any exception for one."""
+        try:
+            self._run_and_update_trial(trial, *args, **kwargs)
+            trial.status = TrialStatus.COMPLETED
+        except FailedTrialError as error:
+            trial.status, trial.message = TrialStatus.FAILED, str(error)
 
     def search(self) -> None:
         """Goes on until there is nothing left to try."""
