@@ -260,7 +260,7 @@ def test_lines_of_standard_input(called, trained, monkeypatch, data, sources):
 
 def test_text_that_is_not_utf8(refused, trained, monkeypatch):
     standard_input(monkeypatch, b"a\xff\n")
-    assert "'-' is not UTF-8: byte 1 is 0xff" in refused("generate", f"--workdir={trained}")
+    assert "standard input is not UTF-8: byte 1 is 0xff" in refused("generate", f"--workdir={trained}")
     Path("in.txt").write_bytes(b"\xe9t\xe9\n")
     assert "'in.txt' is not UTF-8: byte 0 is 0xe9" in refused("generate", f"--workdir={trained}", "--input=in.txt")
     assert "'--text' is not UTF-8" in refused("generate", f"--workdir={trained}", "--text=a\udcff")

@@ -209,6 +209,5 @@ def decoded(data: bytes, source: str, before: int = 0) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{source!r} is not UTF-8: byte {before + error.start} is 0x{data[error.start]:02x}"
-        ) from error
+        named = "standard input" if source == "-" else repr(source)
+        raise InputError(f"{named} is not UTF-8: byte {before + error.start} is 0x{data[error.start]:02x}") from error
