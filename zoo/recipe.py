@@ -79,8 +79,9 @@ class TrainConfig:
         buckets: distinct batch shapes; sentences of similar length share one.
         optimizer: "adam" or "adamw".
         learning_rate: the peak of the schedule. None with "noam": (width * warmup_steps) ** -0.5, as published.
-        schedule: "noam" (linear warm-up, then inverse square root), "cosine" (warm-up, then a cosine to zero at the
-            last step), or "constant" (after the warm-up).
+        schedule: "noam" (linear warm-up, then inverse square root), "cosine" (warm-up, then a cosine to zero), or
+            "constant" (after the warm-up).
+        decay_steps: where "cosine" comes to zero; at the last step when None, and not before it.
         clip_norm: gradients are scaled to at most this global norm.
         ema: decay of the moving average of the weights that is evaluated and kept as the best, or None.
         validate_every: steps between validations; each also writes a checkpoint.
@@ -104,6 +105,7 @@ class TrainConfig:
     learning_rate: float | None = None
     schedule: str = "noam"
     warmup_steps: int = 400
+    decay_steps: int | None = None
     beta_1: float = 0.9
     beta_2: float = 0.98
     epsilon: float = 1e-9

@@ -44,6 +44,19 @@ def test_cosine(warmup):
     np.testing.assert_allclose(rates(schedule, [w, (1000 + w) // 2, 1000, 2000]), [0.02, 0.01, 0, 0], atol=2e-5)
 
 
+def test_a_cosine_that_is_cut_short():
+    cut = TrainConfig(schedule="cosine", learning_rate=0.02, steps=600, decay_steps=1000)
+    whole = TrainConfig(schedule="cosine", learning_rate=0.02, steps=1000)
+    np.testing.assert_array_equal(rates(make_schedule(cut, 128)), rates(make_schedule(whole, 128)))
+
+
+@pytest.mark.parametrize("changes", [{"decay_steps": 599}, {"decay_steps": 700, "schedule": "constant"}])
+def test_a_cosine_is_not_cut_long(changes):
+    settings = {"schedule": "cosine", "learning_rate": 0.02, "steps": 600, **changes}
+    with pytest.raises(InputError, match=f"decay_steps is where .* it is {changes['decay_steps']}"):
+        make_schedule(TrainConfig(**settings), 128)
+
+
 @pytest.mark.parametrize("warmup", [0, 100])
 def test_constant(warmup):
     schedule = make_schedule(TrainConfig(schedule="constant", warmup_steps=warmup, learning_rate=0.02), 128)

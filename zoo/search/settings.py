@@ -66,7 +66,7 @@ class Search:
         """The settings that are searched."""
         space = Space(self.recipe, self.over or None)
         paths = [dimension.path for dimension in space.dimensions]
-        budget = ("train.steps", "train.warmup_steps", "train.validate_every", "train.minutes")
+        budget = ("train.steps", "train.warmup_steps", "train.decay_steps", "train.validate_every", "train.minutes")
         taken = ("train.monitor", *(budget if self.tuner == "hyperband" else ()))
         for path in paths:
             if path in taken:
@@ -124,6 +124,8 @@ class Search:
             changes["train.steps"] = max(1, round(train.steps * share))
             changes["train.warmup_steps"] = math.ceil(train.warmup_steps * share)
             changes["train.validate_every"] = min(train.validate_every, changes["train.steps"])
+            if train.decay_steps is not None:
+                changes["train.decay_steps"] = math.ceil(train.decay_steps * share)
             if train.minutes is not None:
                 changes["train.minutes"] = train.minutes * share
         return changes

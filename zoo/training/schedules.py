@@ -20,14 +20,14 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     "noam"      peak * min(s / w, sqrt(w / s)); the published form d^-0.5 min(s^-0.5, s w^-1.5) has
                 peak = (d w)^-0.5
-    "cosine"    peak * s / w, then half a cosine down to zero at the last step
+    "cosine"    peak * s / w, then half a cosine down to zero at ``steps``
     "constant"  peak * min(s / w, 1)
 
     Args:
         kind: "noam", "cosine" or "constant".
         peak: the highest learning rate.
         warmup_steps: w.
-        steps: the last step, for "cosine".
+        steps: where "cosine" comes to zero.
 
     Reference:
         Vaswani et al., 2017, section 5.3; Loshchilov and Hutter, 2017, "SGDR", for the cosine.
@@ -64,7 +64,12 @@ def make_schedule(train: TrainConfig, width: int) -> WarmupSchedule:
         if train.schedule != "noam":
             raise InputError(f"train.learning_rate is needed with the schedule {train.schedule!r}")
         peak = (width * max(train.warmup_steps, 1)) ** -0.5
-    return WarmupSchedule(train.schedule, peak, train.warmup_steps, train.steps)
+    if train.decay_steps is not None and (train.schedule != "cosine" or train.decay_steps < train.steps):
+        raise InputError(
+            f"train.decay_steps is where the schedule cosine comes to zero, at step {train.steps}, the last, or later; "
+            f"it is {train.decay_steps} with the schedule {train.schedule}"
+        )
+    return WarmupSchedule(train.schedule, peak, train.warmup_steps, train.decay_steps or train.steps)
 
 
 def make_optimizer(train: TrainConfig, width: int) -> keras.optimizers.Optimizer:
