@@ -51,7 +51,7 @@ ALLOWED = {
         ),
         *("tasks", "plugin", "recipe", "registry", "tokens", "quiet", "errors"),
     },
-    "cli": {"commands", "claims", "search", "plugin", "errors"},
+    "cli": {"commands", "claims", "search", "plugin", "recipe", "errors"},
 }
 
 BACKENDS = {"tensorflow", "tensorflow_text", "jax", "torch"}
