@@ -44,7 +44,6 @@ def test_listing_and_help_load_nothing_heavy():
     code = f"""
 import sys
 from zoo import cli
-from zoo.recipe import SHORT_FLAGS
 for words in {QUICK!r}:
     try:
         cli.main(list(words))
@@ -73,7 +72,6 @@ def test_wrong_names_are_found_before_anything_heavy_is_imported():
     code = f"""
 import sys
 from zoo import cli
-from zoo.recipe import SHORT_FLAGS
 for words in {wrong!r}:
     try:
         cli.main(words)
