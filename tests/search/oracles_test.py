@@ -210,3 +210,10 @@ def test_a_worker_that_comes_back_before_another_has_begun(make_search):
     oracle.update_trial(trial.trial_id, {"token_nll": 1.0})
     oracle.end_trial(trial)
     assert oracle.create_trial("b").status == oracle.create_trial("a").status == "STOPPED"
+
+
+def test_what_is_told_may_be_printed(make_search, instant, tmp_path, capsys):
+    from zoo.search import search
+
+    search(make_search(OVER, tuner="grid", trials=1), tmp_path / "s", tell=print)
+    assert "trial 0 begins" in capsys.readouterr().out

@@ -156,9 +156,8 @@ def _work(search: Search, directory: Path, tell: Callable[[str], None]) -> None:
         if _role() not in (None, _CHIEF):
             RecipeTuner(search, directory).search()
             return
-        # KerasTuner prints parts of what it sends to workers.
-        with _held(directory / "lock"), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-            progress = Progress(search, directory, tell)
+        with _held(directory / "lock"), _without_prints(tell) as aloud:
+            progress = Progress(search, directory, aloud)
             RecipeTuner(search, directory, progress.begin, progress.end).search()
             progress.finish()
     except RuntimeError as error:  # gRPC's
@@ -166,6 +165,19 @@ def _work(search: Search, directory: Path, tell: Callable[[str], None]) -> None:
             raise
         address = f"{os.environ['KERASTUNER_ORACLE_IP']}:{os.environ['KERASTUNER_ORACLE_PORT']}"
         raise InputError(f"the chief can't listen at {address}; is the port in use?") from error
+
+
+@contextlib.contextmanager
+def _without_prints(tell: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+    """Keeps back what KerasTuner prints of all that it sends to workers; gives ``tell``, which may print."""
+    own = sys.stdout
+
+    def aloud(line: str) -> None:
+        with contextlib.redirect_stdout(own):
+            tell(line)
+
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield aloud
 
 
 @contextlib.contextmanager
