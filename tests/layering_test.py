@@ -64,6 +64,10 @@ LIGHT = (
         "zoo",
         "zoo.errors",
         "zoo.recipe",
+        "zoo.recipe.config",
+        "zoo.recipe.files",
+        "zoo.recipe.flags",
+        "zoo.recipe.values",
         "zoo.registry",
         "zoo.plugin",
         "zoo.quiet",
@@ -280,6 +284,7 @@ def tree(tmp_path) -> Path:
     plant(tmp_path, "zoo/layers/position/__init__.py", "from zoo import registry\n")
     plant(tmp_path, "zoo/layers/masks.py", "import keras\nfrom zoo.errors import InputError\n")
     plant(tmp_path, "zoo/cli.py", "def main():\n    from zoo.commands import running\n")
+    plant(tmp_path, "zoo/recipe/__init__.py", "from zoo.errors import InputError\n")
     for module in LIGHT:
         if module.startswith("zoo.commands."):
             plant(tmp_path, module.replace(".", "/") + ".py", "def run():\n    from zoo.training import train\n")
@@ -343,7 +348,7 @@ def test_planted_fault(tree, check, path, text):
     ("old", "new"),
     [
         ('deps = [":recipe"],', 'deps = [":recipe", ":errors"],'),
-        ('srcs = ["zoo/plugin.py"]', 'srcs = ["zoo/recipe.py"]'),
+        ('srcs = ["zoo/plugin.py"]', 'srcs = ["zoo/registry.py"]'),
         ('name = "tasks"', 'name = "jobs"'),
         ("zoo/layers/**/*.py", "zoo/layers/*.py"),
     ],

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from zoo import plugin, registry
-from zoo import recipe as recipes
 from zoo.errors import InputError
 
 # A plugin needs no Keras for a task that is never trained.
@@ -60,7 +59,7 @@ def loaded(monkeypatch):
     """What plugins register and import, for the length of a test."""
     for held in registry.ALL.values():
         monkeypatch.setattr(held, "_classes", dict(held._classes))
-    monkeypatch.setattr(recipes, "_directories", {})
+    monkeypatch.setattr("zoo.recipe.files._directories", {})
     before = set(sys.modules)
     yield
     for name in [n for n in set(sys.modules) - before if n.startswith(("zoo_plugin_", "theirs_"))]:

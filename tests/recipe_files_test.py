@@ -12,7 +12,7 @@ RECIPE = Recipe(task=TaskConfig("copy"))
 @pytest.fixture(autouse=True)
 def directories(monkeypatch):
     """The recipe directories that plugins add, for the length of a test."""
-    monkeypatch.setattr(recipes, "_directories", {})
+    monkeypatch.setattr("zoo.recipe.files._directories", {})
 
 
 @pytest.fixture

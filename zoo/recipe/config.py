@@ -1,41 +1,17 @@
-"""Recipes: everything that decides what a run does, as frozen dataclasses of plain values.
+"""What a recipe is: frozen dataclasses of plain values, and every setting by its path."""
 
-A recipe file holds a docstring (the paper, the number to expect, the time it takes and on what, the command) and
-``get_recipe()``. It is found by name, by path, or as ``plugin/name`` in a directory that a plugin added.
-"""
-
-import ast
 import dataclasses
-import importlib.util
 import json
-import math
-import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import InputError, UnknownNameError, near
+from zoo.errors import InputError, near
+from zoo.recipe.values import check_value
 
-#: A flag of the command line for what people change most -> the setting it changes.
-SHORT_FLAGS = {
-    "architecture": "model.architecture",
-    "attention": "model.attention",
-    "position": "model.position",
-    "num_heads": "model.num_heads",
-    "depth": "model.depth",
-    "width": "model.width",
-    "dropout": "model.dropout",
-    "data_dir": "task.data_dir",
-    "batch_tokens": "train.batch_tokens",
-    "steps": "train.steps",
-    "minutes": "train.minutes",
-    "learning_rate": "train.learning_rate",
-    "seed": "train.seed",
-    "precision": "train.precision",
-    "backend": "train.backend",
-}
+_OPTIONS_OF = {"model": "architecture", "task": "task"}
 
 
 @dataclass(frozen=True)
@@ -145,7 +121,7 @@ class Recipe:
             if not isinstance(getattr(self, name), cls):
                 raise InputError(f"{name} must be a {cls.__name__}, not {getattr(self, name)!r}")
         for path, value in flatten(self).items():
-            _check_type(path, value, field_type(path))
+            check_value(path, value, field_type(path))
 
     def override(self, changes: Mapping[str, Any]) -> "Recipe":
         """This recipe with some settings changed: ``{"model.num_heads": 8, "task.options.target": "fr"}``.
@@ -155,7 +131,7 @@ class Recipe:
         """
         recipe = self
         for path, value in changes.items():
-            _check_type(path, value, field_type(path))
+            check_value(path, value, field_type(path))
             recipe = _replace(recipe, path.split("."), value)
         return recipe
 
@@ -237,41 +213,6 @@ def field_type(path: str) -> Any:
     return hint
 
 
-#: ``int | None`` and ``Optional[int]``: plugins may write either.
-_UNIONS = (types.UnionType, typing.Union)
-
-
-def parse_setting(text: str) -> tuple[str, Any]:
-    """``"model.depth=4"`` as a path and a typed value, for :meth:`Recipe.override`.
-
-    Raises:
-        InputError: no ``=``, no such path, or a value of the wrong type.
-    """
-    path, equals, value = text.partition("=")
-    if not equals:
-        raise InputError(f"{text!r} is not path=value, as in model.depth=4")
-    return path.strip(), parse_value(path.strip(), value)
-
-
-def parse_value(path: str, text: str) -> Any:
-    """A value typed at the command line, in the type of the setting at ``path``."""
-    hint = field_type(path)
-    if accepts(hint, text) and hint is not Any:  # "none" is a text, and the name of a positional scheme
-        return None if text == "null" and accepts(hint, None) else text
-    words = {"true": True, "false": False, "null": None}
-    if hint is not Any:
-        words["none"] = None  # an option's type is known only to check, and "none" may be the name of something
-    if text.lower() in words:
-        value = words[text.lower()]
-    else:
-        try:
-            value = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            value = text
-    _check_type(path, value, hint)
-    return value
-
-
 def _paths() -> list[str]:
     """Every path that does not depend on what a recipe holds."""
     paths = []
@@ -280,134 +221,8 @@ def _paths() -> list[str]:
     return [*paths, "search", "plugins"]
 
 
-def _check_type(path: str, value: Any, hint: Any) -> None:
-    if not accepts(hint, value):
-        raise InputError(f"{path} must be {type_name(hint)}, not {value!r}")
-    if hint is Any and not _is_plain(value):
-        raise InputError(f"{path} must be a value that JSON can hold (a list, not a tuple), not {value!r}")
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a run that reads ``value`` from its ``recipe.json`` has an equal one."""
-    try:
-        return json.loads(json.dumps(value)) == value
-    except (TypeError, ValueError):
-        return False
-
-
-def accepts(hint: Any, value: Any) -> bool:
-    """Whether ``value`` is of the type that a setting is declared with."""
-    origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
-    if origin in _UNIONS:
-        return any(accepts(option, value) for option in args)
-    if origin is typing.Literal:
-        return value in args
-    if origin is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if origin is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    if not isinstance(origin, type) or origin is Any:  # nothing that a plain value could be held against
-        return True
-    if not isinstance(value, origin):
-        return False
-    if origin is dict and args:
-        return all(accepts(args[0], key) and accepts(args[1], item) for key, item in value.items())
-    return all(accepts(args[0], item) for item in value) if origin in (list, tuple) and args else True
-
-
-def type_name(hint: Any) -> str:
-    """A type in the words of an error message."""
-    if typing.get_origin(hint) in _UNIONS:
-        return " or ".join(type_name(option) for option in typing.get_args(hint))
-    if typing.get_origin(hint) is typing.Literal:
-        return " or ".join(repr(option) for option in typing.get_args(hint))
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
-    return names.get(hint) or _CONTAINERS.get(typing.get_origin(hint), str(hint))
-
-
-_OPTIONS_OF = {"model": "architecture", "task": "task"}
-_CONTAINERS = {dict: "settings by name", list: "a list", tuple: "a list"}
-
-
 def _replace(owner: Any, names: list[str], value: Any) -> Any:
     name, rest = names[0], names[1:]
     if isinstance(owner, dict):
         return {**owner, name: value}
     return dataclasses.replace(owner, **{name: _replace(getattr(owner, name), rest, value) if rest else value})
-
-
-# Finding recipes ---------------------------------------------------------------------------------------------------
-
-_HERE = Path(__file__).resolve().parent
-_directories: dict[str, Path] = {}
-
-
-def add_directory(prefix: str, directory: str | Path) -> None:
-    """Makes the recipes in ``directory`` available as ``prefix/name``; for plugins."""
-    _directories[prefix] = Path(directory)
-
-
-def built_in_directory() -> Path:
-    """Where the recipes of this distribution lie: inside the installed package, or beside it in a checkout."""
-    installed = _HERE / "recipes"
-    return installed if installed.is_dir() else _HERE.parent / "recipes"
-
-
-def list_recipes() -> dict[str, Path]:
-    """Name -> file of every recipe that can be named, those of loaded plugins included."""
-    places = [("", built_in_directory()), *((f"{prefix}/", folder) for prefix, folder in sorted(_directories.items()))]
-    return {
-        f"{prefix}{path.stem}": path
-        for prefix, folder in places
-        for path in sorted(folder.glob("*.py"))
-        if path.stem != "__init__"
-    }
-
-
-def find(name: str) -> Path:
-    """The file of the recipe ``name``: a name, ``plugin/name``, or a path that ends in ``.py``.
-
-    Raises:
-        InputError: there is no such recipe or file; near names are given.
-    """
-    if name.endswith(".py"):
-        if not Path(name).is_file():
-            raise InputError(f"recipe file {name!r} does not exist")
-        return Path(name)
-    known = list_recipes()
-    if name not in known:
-        raise UnknownNameError(f"unknown recipe {name!r}{near(name, known)}; there are: {', '.join(known)}")
-    return known[name]
-
-
-def load(name: str) -> Recipe:
-    """Runs the recipe file's ``get_recipe()``.
-
-    Raises:
-        InputError: there is no such recipe, the file raises, or ``get_recipe`` is missing or returns something else.
-    """
-    path = find(name)
-    spec = importlib.util.spec_from_file_location(f"zoo_recipe_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-        if not hasattr(module, "get_recipe"):
-            raise InputError("it defines no get_recipe()")
-        recipe = module.get_recipe()
-    except InputError as error:
-        raise InputError(f"recipe {str(path)!r} failed: {error}") from error
-    except (Exception, SystemExit) as error:
-        raise InputError(
-            f"recipe {str(path)!r} failed: {type(error).__name__}: {' '.join(str(error).split())}"
-        ) from error
-    if not isinstance(recipe, Recipe):
-        raise InputError(f"recipe {str(path)!r}: get_recipe() must return a Recipe, not {type(recipe).__name__}")
-    return recipe
-
-
-def docstring(path: Path) -> str:
-    """The docstring of a recipe file, read without running it."""
-    try:
-        return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    except (SyntaxError, UnicodeDecodeError) as error:
-        raise InputError(f"recipe {str(path)!r} is not Python: {error}") from error
