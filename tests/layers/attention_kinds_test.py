@@ -6,7 +6,6 @@ import pytest
 from keras import ops
 
 from zoo import registry
-from zoo.errors import InputError
 
 pytestmark = pytest.mark.backends
 
@@ -16,15 +15,6 @@ LENGTHS = (1, 2, 4, 5, 9, 13)
 
 def array(x):
     return ops.convert_to_numpy(ops.cast(x, "float32"))
-
-
-def make(name, heads=HEADS, seed=0, **settings):
-    layer = registry.attention.get(name)(heads, HEAD_DIM, **settings)
-    layer.build((None, None, WIDTH))
-    rng = np.random.default_rng(seed)
-    for weight in layer.trainable_weights:
-        weight.assign(rng.normal(scale=0.4, size=weight.shape))
-    return layer
 
 
 def weights_of(layer):
@@ -203,9 +193,9 @@ def masks_of(rng, length):
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_kind_is_its_reference(rng, kind, causal):
+def test_kind_is_its_reference(make_kind, rng, kind, causal):
     name, settings, logits_of, window = KINDS[kind]
-    layer = make(name, causal=causal, **settings)
+    layer = make_kind(name, causal=causal, **settings)
     for i, length in enumerate(LENGTHS):
         x = rng.normal(size=(3, length, WIDTH)).astype("float32")
         bias = rng.normal(size=(1, layer.num_heads, length, length)).astype("float32") if i % 2 else None
@@ -222,9 +212,9 @@ def test_kind_is_its_reference(rng, kind, causal):
 @pytest.mark.parametrize(
     "kind", [kind for kind, (name, *_) in KINDS.items() if registry.attention.get(name).chunks_queries]
 )
-def test_queries_in_chunks_give_what_they_give_together(rng, kind):
+def test_queries_in_chunks_give_what_they_give_together(make_kind, rng, kind):
     name, settings, _, _ = KINDS[kind]
-    whole, chunked = (make(name, causal=True, query_chunks=n, **settings) for n in (1, 3))
+    whole, chunked = (make_kind(name, causal=True, query_chunks=n, **settings) for n in (1, 3))
     for length in (1, 2, 7, 12):
         x = rng.normal(size=(3, length, WIDTH)).astype("float32")
         bias = rng.normal(size=(1, whole.num_heads, length, length)).astype("float32")
@@ -234,9 +224,9 @@ def test_queries_in_chunks_give_what_they_give_together(rng, kind):
 
 
 @pytest.mark.parametrize("sliding", [False, True])
-def test_parts_of_long_blocks_see_what_blocks_see(rng, sliding):
+def test_parts_of_long_blocks_see_what_blocks_see(make_kind, rng, sliding):
     length, size = 700, 300  # a block in parts of unequal size, and a last block that isn't full
-    layer = make("local", causal=True, block_length=size, sliding=sliding)
+    layer = make_kind("local", causal=True, block_length=size, sliding=sliding)
     x = rng.normal(size=(2, length, WIDTH)).astype("float32")
     bias = rng.normal(size=(1, HEADS, length, length)).astype("float32")
     for mask in masks_of(rng, length).values():
@@ -246,9 +236,9 @@ def test_parts_of_long_blocks_see_what_blocks_see(rng, sliding):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_cached_steps_are_the_full_pass(rng, kind):
+def test_cached_steps_are_the_full_pass(make_kind, rng, kind):
     name, settings, _, _ = KINDS[kind]
-    layer = make(name, causal=True, **settings)
+    layer = make_kind(name, causal=True, **settings)
     x = rng.normal(size=(2, 17, WIDTH)).astype("float32")
     bias = rng.normal(size=(1, layer.num_heads, 17, 20)).astype("float32")
     mask = (np.arange(20) >= np.array([0, 6])[:, None])[:, None]  # padding in front
@@ -268,11 +258,11 @@ def test_cached_steps_are_the_full_pass(rng, kind):
             start += chunk
 
 
-def test_skewed_and_gathered_agree_at_any_size(rng):
+def test_skewed_and_gathered_agree_at_any_size(make_kind, rng):
     settings = {"max_distance": 5, "relative_values": True, "per_head": True}
     for causal in (False, True):
-        skewed = make("relative", causal=causal, **settings)
-        gathered = make("relative", causal=causal, form="gather", **settings)
+        skewed = make_kind("relative", causal=causal, **settings)
+        gathered = make_kind("relative", causal=causal, form="gather", **settings)
         for length in (*range(1, 20), 64, 101):
             x = rng.normal(size=(2, length, WIDTH)).astype("float32")
             np.testing.assert_allclose(array(skewed(x)), array(gathered(x)), atol=1e-5)
@@ -321,8 +311,8 @@ def compressed(layer, x, mask=None):
 
 @pytest.mark.parametrize("compression", [1, 2, 3, 5])
 @pytest.mark.parametrize("causal", [False, True])
-def test_memory_compressed_is_its_reference(rng, causal, compression):
-    layer = make("memory_compressed", causal=causal, compression=compression)
+def test_memory_compressed_is_its_reference(make_kind, rng, causal, compression):
+    layer = make_kind("memory_compressed", causal=causal, compression=compression)
     for length in LENGTHS:
         x = rng.normal(size=(3, length, WIDTH)).astype("float32")
         for mask in masks_of(rng, length).values():
@@ -332,8 +322,8 @@ def test_memory_compressed_is_its_reference(rng, causal, compression):
 
 
 @pytest.mark.parametrize("compression", [1, 2, 3, 5])
-def test_memory_compressed_decodes_from_its_cache(rng, compression):
-    layer = make("memory_compressed", causal=True, compression=compression)
+def test_memory_compressed_decodes_from_its_cache(make_kind, rng, compression):
+    layer = make_kind("memory_compressed", causal=True, compression=compression)
     x = rng.normal(size=(2, 17, WIDTH)).astype("float32")
     mask = (np.arange(18) >= np.array([0, 6])[:, None])[:, None]
     full = array(layer(x, attention_mask=mask[..., :17]))
@@ -346,36 +336,9 @@ def test_memory_compressed_decodes_from_its_cache(rng, compression):
             start += chunk
 
 
-# What a kind refuses
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [
-        ("dot_product", {"heads": 2}, "one head, not 2"),
-        ("grouped_query", {"num_key_value_heads": 3}, "don't divide 2"),
-        ("grouped_query", {"num_key_value_heads": 0}, "don't divide 2"),
-        ("relative", {"max_distance": 0}, "max_distance must be at least 1"),
-        ("relative", {"form": "skewd"}, "did you mean 'skewed'"),
-        ("luong", {"score": "cat"}, "there are: dot, general, concat"),
-        ("local", {"block_length": 0}, "block_length must be at least 1"),
-        ("dilated", {"dilation": 0}, "must be at least 1"),
-        ("local_2d", {"columns": 30}, "8 wide don't fill rows of 30"),
-        ("local_2d", {"memory_width": -1}, "can't be 8 by -1"),
-        ("local_2d", {"block_height": 0}, "at least one cell"),
-        ("memory_compressed", {"compression": 0}, "compression must be at least 1"),
-        ("multi_head", {"query_chunks": 0}, "query_chunks must be at least 1"),
-        ("local", {"query_chunks": 2}, "not for LocalAttention"),
-    ],
-)
-def test_bad_options(name, settings, message):
-    with pytest.raises(InputError, match=message):
-        make(name, **settings)
-
-
-def test_a_config_makes_an_equal_layer(rng):
+def test_a_config_makes_an_equal_layer(make_kind, rng):
     for name, settings, _, _ in KINDS.values():
-        layer = make(name, causal=True, **settings)
+        layer = make_kind(name, causal=True, **settings)
         again = type(layer).from_config(layer.get_config())
         again.build((None, None, WIDTH))
         again.set_weights(layer.get_weights())
@@ -384,61 +347,7 @@ def test_a_config_makes_an_equal_layer(rng):
         assert again.get_config() == layer.get_config()
 
 
-def test_heads_may_be_averaged(rng):
-    layer = make("multi_head", causal=True, average_heads=True)
-    x = rng.normal(size=(2, 5, WIDTH)).astype("float32")
-    side_by_side = make("multi_head", causal=True)
-    for wide, narrow in zip(side_by_side.weights[:6], layer.weights[:6], strict=True):
-        wide.assign(narrow)
-    kernel, bias = (array(weight) for weight in layer.output_dense.weights)
-    assert kernel.shape == (HEAD_DIM, WIDTH)
-    side_by_side.output_dense.kernel.assign(np.tile(kernel, (HEADS, 1)) / HEADS)
-    side_by_side.output_dense.bias.assign(bias)
-    np.testing.assert_allclose(array(layer(x)), array(side_by_side(x)), atol=1e-5)
-
-
-@pytest.mark.parametrize("name", registry.attention.names())
-def test_a_kind_that_cannot_cross_refuses_a_value(rng, name):
-    layer = make(name, heads=1 if name == "dot_product" else HEADS)
-    x, value = (rng.normal(size=(1, n, WIDTH)).astype("float32") for n in (3, 5))
-    if "cross" in layer.supports:
-        assert layer(x, value).shape == x.shape
-    else:
-        with pytest.raises(InputError, match="alone"):
-            layer(x, value)
-
-
-@pytest.mark.parametrize("name", ["local", "dilated", "local_2d", "relative", "multi_head"])
-def test_no_square_of_vectors_and_none_of_pairs_is_built(rng, name):
-    """What is built on the way grows with the length as the kind says: counted in the compiled step."""
-    if keras.backend.backend() != "jax":
-        pytest.skip("JAX tells the size of all that a step builds")
-    import jax
-
-    def largest(length):
-        options = {"local": {"block_length": 8}, "dilated": {"dilation": 2, "window": 4}}
-        options["multi_head"] = {"query_chunks": 4}
-        options["local_2d"] = dict(columns=8, block_height=2, block_width=4, memory_height=2, memory_width=2)
-        layer = make(name, causal=True, **options.get(name, {}))
-        x = np.zeros((1, length, WIDTH), "float32")
-        sizes = [
-            variable.aval.size
-            for equation in jax.make_jaxpr(lambda y: layer(y))(x).jaxpr.eqns
-            for variable in equation.outvars
-        ]
-        return max(sizes)
-
-    length = 256
-    if name == "multi_head":
-        assert largest(length) <= length * length  # of the mask; the weights of all pairs would be HEADS times that
-    elif name == "relative":
-        assert largest(length) <= 2 * HEADS * length * (length + 1)  # and not length * length * HEAD_DIM a head
-    else:
-        assert largest(2 * length) <= 2.2 * largest(length)
-        assert largest(length) < HEADS * length * length
-
-
-def test_no_kind_needs_to_know_the_length(rng):
+def test_no_kind_needs_to_know_the_length(make_kind, rng):
     if keras.backend.backend() != "tensorflow":
         pytest.skip("only TensorFlow compiles a step for any length")
     import tensorflow as tf
@@ -446,7 +355,7 @@ def test_no_kind_needs_to_know_the_length(rng):
     x = rng.normal(size=(2, 11, WIDTH)).astype("float32")
     mask = np.arange(11)[None, None] < np.array([11, 6])[:, None, None]
     for name, settings in [*((name, settings) for name, settings, _, _ in KINDS.values()), ("memory_compressed", {})]:
-        layer = make(name, causal=True, **settings)
+        layer = make_kind(name, causal=True, **settings)
         expected = array(layer(x, attention_mask=mask))
         for rows in (1, None):
             specs = tf.TensorSpec((None, None, WIDTH)), tf.TensorSpec((None, rows, None), tf.bool)

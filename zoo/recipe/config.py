@@ -69,7 +69,8 @@ class TrainConfig:
         samples: decoded examples printed at each validation.
         keep_last: validations whose weights are kept, as they were trained, to be averaged when they are used.
         precision: "float32", "bfloat16" or "float16"; the last two keep float32 weights.
-        jit: compile the step with XLA; None decides by backend and devices.
+        jit: compile the step and decoding with XLA; None decides by backend and devices, and False is for what XLA
+            does not know.
         backend: "tensorflow", "jax" or "torch"; None follows KERAS_BACKEND, else TensorFlow. In a process that has
             imported Keras it can only agree with what that runs on.
     """

@@ -62,5 +62,5 @@ def load(
     checkpoint.assign(
         variables, {name: values[name] for name in values if not name.startswith(("random/", "optimizer/"))}
     )
-    decoder = Decoder(model, decoding, jit=keras.backend.backend() != "torch")
+    decoder = Decoder(model, decoding, jit=keras.backend.backend() != "torch" and recipe.train.jit is not False)
     return Trained(recipe, task, model, decoder, {key: meta[key] for key in meta if key not in _OF_TRAINING})

@@ -66,7 +66,7 @@ def train(recipe: Recipe, workdir: str | Path) -> dict[str, Any]:
             model.optimizer.build(model.trainable_variables)
         batching = {"batch_tokens": settings.batch_tokens, "row_multiple": devices.count}
         valid = task.batches("valid", model.layout, buckets=1, **batching)
-        decoder = Decoder(model, jit=devices.jit)
+        decoder = Decoder(model, jit=devices.jit and settings.jit is not False)
         trained = Trained(recipe, task, model, decoder, {})
         rounds = Rounds(run, settings, valid, lambda: decode(trained), monitors(task), task.fingerprint("train"))
         rounds.set_model(model)

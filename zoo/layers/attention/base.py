@@ -181,7 +181,7 @@ class Attention(Configured, keras.layers.Layer):
         if self.causal and self.query_chunks > 1 and whole:
             context, scores = self._attend_in_chunks(q, k, v, mask=mask, bias=bias, training=training), None
         else:
-            context, scores = self.attend(
+            found = self.attend(
                 q,
                 k,
                 v,
@@ -191,6 +191,9 @@ class Attention(Configured, keras.layers.Layer):
                 with_scores=return_attention_scores,
                 training=training,
             )
+            if not isinstance(found, tuple) or len(found) != 2:
+                raise InputError(f"{type(self).__name__}.attend must return (context, scores), not {found!r:.80}")
+            context, scores = found
         out = self.output_dense(self._merge(context))
         if attention_mask is not None:  # a row may have nothing to attend to
             sees_any = self.sees_any(mask, ops.shape(q)[1], ops.shape(k)[1], cache_index)  # (B, T)
@@ -229,6 +232,8 @@ class Attention(Configured, keras.layers.Layer):
             The context (B, T, N, H), and the weights (B, N, T, S) or None.
         """
         logits = self.logits(q, k, offset)
+        if logits is None:
+            raise InputError(f"{type(self).__name__}.logits returns nothing")
         if not with_scores:
             return softmax_mean(logits, v, mask, bias, dropout=self.dropout_layer, training=training), None
         scores = masked_softmax(logits, mask, bias)
