@@ -1,12 +1,17 @@
 """What the claims measure, against what is known, and what the command says."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
+from zoo import recipe as recipes
 from zoo.claims import CLAIMS, heads, order, residuals, scaling
-from zoo.claims.trained import distances
+from zoo.claims.trained import distances, encoder_weights
+from zoo.errors import InputError
+from zoo.training.load import load
+from zoo.training.train import train
 
 SMALL = ["--steps=2", "--set=train.jit=false", "--set=train.samples=0"]
 SMALL += [f"--set=model.{size}" for size in ("width=16", "num_heads=2", "depth=2")]
@@ -61,12 +66,31 @@ def test_every_claim_leaves_numbers_and_a_picture(called, tmp_path, name):
     flags = [*flags, "--set=train.decode_validation=1"] if name == "normalization" else flags
     code, out, _ = called("claim", name, f"--workdir={tmp_path}", "--format=json", *flags)
     assert code in (0, 1)
-    rows = json.loads(out[out.index("[\n") :])
+    rows = json.loads(out)
     said = json.loads((tmp_path / name / f"{name}.json").read_text())
     assert [row["measured"] for row in rows] == ["holds", *said["numbers"], "picture"]
     assert said["holds"] == (code == 0) == (rows[0]["value"] == "yes")
     assert (tmp_path / name / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_no_such_claim(refused):
-    assert "there is no claim 'scalng' (did you mean 'scaling'?)" in refused("claim", "scalng")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["scalng"], "there is no claim 'scalng' (did you mean 'scaling'?)"),
+        (["scaling", "--steps=5"], "train.steps changes nothing: scaling trains no model"),
+        (["order", "--seed=-1"], "train.seed must be at least 0"),
+        (["residuals", "--set=model.options.residual=true"], "tries several values of model.options.residual"),
+        (["--set=model.options.norm=rms"], "the claim normalization tries several values of model.options.norm"),
+    ],
+)
+def test_bad_input(refused, words, said):
+    assert said in refused("claim", *words)
+
+
+def test_weights_that_cannot_be_had(tmp_path, small_copy):
+    changes = {"model.depth": 1, "train.steps": 1, "train.validate_every": 1, "train.jit": False}
+    train(recipes.load("copy").override({**small_copy, **changes}), tmp_path)
+    trained = load(tmp_path)
+    short = dataclasses.replace(trained, task=trained.task.with_pairs("valid", ["ab"], ["ab"]))
+    with pytest.raises(InputError, match="no validation sentence has 6 tokens"):
+        encoder_weights(short)

@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -156,6 +158,16 @@ def test_killed_between_two_renames(tmp_path):
     with pytest.raises(RuntimeError), replaced_folder(tmp_path / "model", "mark"):
         raise RuntimeError
     assert (tmp_path / "model" / "mark").read_text() == "first"
+    shutil.copytree(tmp_path / "model", tmp_path / "model.old")  # killed before it was gone
+    with replaced_folder(tmp_path / "model", "mark") as partial:
+        (partial / "mark").write_text("second")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert (tmp_path / "model" / "mark").read_text() == "second"
+
+
+def test_no_name_to_write():
+    with pytest.raises(InputError, match="'/' cannot be written"), replaced_folder(Path("/"), "mark"):
+        pass
 
 
 def test_the_command(called, refused, runs, tmp_path):

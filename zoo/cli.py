@@ -62,9 +62,11 @@ def main(argv: list[str] | None = None) -> None:
         if error.errno == errno.EPIPE:  # the reader, as in `zoo list | head`, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO):
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+        if not full and not error.filename:
             raise
-        _end(f"{error.strerror}{f': {error.filename}' if error.filename else ''}; nothing that was there is lost")
+        kept = "; nothing that was there is lost" if full else ""
+        _end(f"{error.strerror}{f': {error.filename}' if error.filename else ''}{kept}")
     except KeyboardInterrupt as interrupt:
         print("\nzoo:", "; ".join(["interrupted", *map(str, interrupt.args)]), file=sys.stderr)
         sys.exit(130)

@@ -9,6 +9,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import sys
+import types
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from zoo.errors import InputError
 
 GROUP = "zoo.plugins"
 
-_FILES: set[str] = set()
+_PLACES: set[Path] = set()  # files, and folders of packages
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ def load_installed() -> list[Plugin]:
     for entry in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda e: e.name):
         source = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
         try:
+            _remember(importlib.import_module(entry.module))
             entry.load()
             plugins.append(Plugin(entry.name, source))
         except (
@@ -59,8 +61,7 @@ def load(spec: str) -> Plugin:
         if spec.endswith(".py"):
             _import_file(Path(spec))
         else:
-            module = importlib.import_module(spec)
-            _FILES.add(getattr(module, "__file__", None) or "")
+            _remember(importlib.import_module(spec))
     except InputError:
         raise
     except ModuleNotFoundError as error:
@@ -75,8 +76,8 @@ def load(spec: str) -> Plugin:
 
 
 def is_loaded_file(path: str) -> bool:
-    """Whether a plugin was loaded from the file at ``path``, by its path or by its module's name."""
-    return path in _FILES
+    """Whether the file at ``path`` is a plugin that was loaded, or part of the package of one."""
+    return not _PLACES.isdisjoint((Path(path), *Path(path).parents))
 
 
 def module_name(path: Path) -> str:
@@ -92,13 +93,18 @@ def _import_file(path: Path) -> None:
         return
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
-    _FILES.add(module.__file__)
+    _remember(module)
     sys.modules[name] = module  # before it runs: its classes look themselves up by module name
     try:
         spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
+
+
+def _remember(module: types.ModuleType) -> None:
+    """Keeps where a plugin's code lies."""
+    _PLACES.update(map(Path, getattr(module, "__path__", None) or filter(None, [getattr(module, "__file__", None)])))
 
 
 def _one_line(error: BaseException) -> str:

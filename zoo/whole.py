@@ -19,13 +19,15 @@ def replaced_folder(path: Path, mark: str) -> Iterator[Path]:
     Raises:
         InputError: another folder or file is there, or it cannot be written.
     """
+    path = _named(path)
     partial, old = (path.with_name(f"{path.name}.{ending}") for ending in ("partial", "old"))
     with _one_line(path):
         if path.exists() and not (path / mark).is_file():
             raise InputError(f"{str(path)!r} is there and holds no {mark}; choose another --output")
         if old.exists() and not path.exists():  # of a process that was killed between two renames
             old.rename(path)
-        shutil.rmtree(partial, ignore_errors=True)
+        for leftover in (partial, old):  # or a little later
+            shutil.rmtree(leftover, ignore_errors=True)
         partial.mkdir(parents=True)
         try:
             yield partial
@@ -46,6 +48,7 @@ def replaced_file(path: Path) -> Iterator[Path]:
     Raises:
         InputError: it cannot be written.
     """
+    path = _named(path)
     partial = path.with_name(f"{path.stem}.partial{path.suffix}")
     with _one_line(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,6 +57,14 @@ def replaced_file(path: Path) -> Iterator[Path]:
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
+
+
+def _named(path: Path) -> Path:
+    """The whole path, which ends in a name."""
+    path = path.absolute()
+    if not path.name:
+        raise InputError(f"{str(path)!r} cannot be written; choose another --output")
+    return path
 
 
 @contextlib.contextmanager

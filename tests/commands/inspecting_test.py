@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zoo.inspect.maps import attention_maps
+from zoo.inspect.maps import attention_layers, attention_maps
 from zoo.training.load import load
 
 
@@ -38,7 +38,12 @@ def test_weights_are_those_that_the_layer_gives(trained):
     _, scores = layer.self_attention(layer.self_norm(x), return_attention_scores=True)
     np.testing.assert_allclose(maps.maps[0].weights, np.asarray(scores)[0], atol=1e-6)
     before = run.generate(["abc"])
-    attention_maps(run, "abc", "cab")
+    (decoder,) = (layer for layer in attention_layers(run.model) if layer.causal)
+    decoder.query_chunks = 2
+    for whole, chunked in zip(maps.maps, attention_maps(run, "abc", "cab").maps, strict=True):
+        np.testing.assert_array_equal(chunked.weights, whole.weights)
+    assert decoder.query_chunks == 2
+    decoder.query_chunks = 1
     assert run.generate(["abc"]) == before  # nothing is left behind in the model
 
 
@@ -48,6 +53,8 @@ def test_weights_are_those_that_the_layer_gives(trained):
         ([], "give one text to look at"),
         (["--text=a", "--text=b"], "give one text to look at"),
         (["--text=" + "abc" * 20], "is longer than the"),
+        (["--text=\udcff"], "'--text' is not UTF-8: byte 0 is 0xff"),
+        (["--text=a", "--target=\udcff"], "'--target' is not UTF-8"),
         (["--text=abc", "--target=" + "abc" * 20], "positions of the model; shorten the text"),
     ],
 )

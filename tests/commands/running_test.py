@@ -54,6 +54,7 @@ from zoo.commands import given
         ("--recipe=copy --set=model.position_options.base=0", "the base of the wavelengths must be above 0, not 0"),
         ("--recipe=copy --set=task.options.valid_size=0", "valid_size must be from 1 to 100000000, not 0"),
         ("--recipe=copy --set=task.options.vocabulary=3", "vocabulary must be from 5 to 16777216, not 3"),
+        ("--recipe=multi30k --set=task.options.bleu_tokenize=13b", "no tokenizer '13b' (did you mean '13a'?)"),
         ("--recipe=copy --plugin=.", "plugin '.' is neither a module's name nor the path of a .py file"),
         ("--recipe=copy --plugin=none.py", "does not exist"),
         ("--recipe=copy --plugin=no_such_module_here", "plugin 'no_such_module_here' is not installed"),
@@ -220,6 +221,25 @@ def test_interactive(command, refused, trained):
     assert "greedy; an empty line or Ctrl-D ends" in done.stderr
     assert "zoo: a text of 62 tokens is longer" in done.stderr
     assert "not both" in refused("generate", f"--workdir={trained}", "--interactive", "--text=ab")
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "message"),
+    [
+        ("evaluate", ["--source=-", "--reference=-"], "one of --source and --reference, not both"),
+        ("evaluate", ["--checkpoint=last", "--average_last=1"], "--checkpoint or --average_last, not both"),
+        ("evaluate", ["--length_penalty=1"], "--length_penalty does nothing without --beam"),
+        ("generate", ["--text=a", "--seed=2"], "--seed does nothing without --sample"),
+        ("generate", ["--text=a", "--prefix=\udcff"], "'--prefix' is not UTF-8"),
+        ("export", ["--format=keras", "--beam=2"], "--beam is for a SavedModel"),
+    ],
+)
+def test_flags_that_do_not_go_together(refused, trained, name, flags, message):
+    assert message in refused(name, f"--workdir={trained}", *flags)
+
+
+def test_a_name_that_is_too_long(refused):
+    assert "name too long" in refused("evaluate", f"--workdir={'x' * 300}")
 
 
 def test_evaluate_on_files(called, refused, trained):

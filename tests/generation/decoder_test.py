@@ -94,6 +94,33 @@ def test_an_encoder_labels_all_at_once():
         assert tokens_of(decoder({"tokens": batch["source"]}, lengths)) == [[5, 6, 8], [9], []]
 
 
+def test_labels_in_half_precision_are_summed_in_float32():
+    class Unsure(Copy):
+        def call(self, inputs):
+            return ops.zeros((*ops.shape(inputs["tokens"]), 300), "bfloat16")
+
+    batch, lengths = sources([5, 6, 8])
+    ((found,),) = Decoder(Unsure("encoder"))({"tokens": batch["source"]}, lengths)
+    assert found.log_probability == pytest.approx(-3 * np.log(300), rel=1e-5)
+
+
+def test_a_prefix_is_part_of_the_output():
+    inputs, lengths = sources([5, 6, END])
+    decoder = Decoder(Copy(), Decoding(min_length=2, max_length=3))
+    assert tokens_of(decoder(inputs, lengths, prefix=(5, 6))) == [[5, 6]]  # of at least two
+    decoder = Decoder(Copy(), Decoding(no_repeat_ngram=1, max_length=3))
+    assert tokens_of(decoder(*sources([5, 5, END]), prefix=(5,))) != [[5, 5]]
+
+
+def test_a_prefix_that_does_not_fit():
+    decoder = Decoder(Copy(limit=6), extra=EXTRA)
+    assert tokens_of(decoder(*sources([5, 6, 8, 9, 9]), prefix=(5, 6, 8, 9))) == [[5, 6, 8, 9, 9]]
+    with pytest.raises(InputError, match="a source with its prefix of 7 tokens is longer than the 6 positions"):
+        decoder(*sources([5]), prefix=(5,) * 6)
+    with pytest.raises(InputError, match="no output begins with a prefix"):
+        Decoder(Copy("encoder"))({"tokens": sources([5])[0]["source"]}, np.array([1]), prefix=(5,))
+
+
 @contextlib.contextmanager
 def one_by_one():
     """Loops run as Python loops, so that their steps can be counted."""
@@ -113,6 +140,7 @@ def test_the_loop_ends_when_every_row_has_ended():
         "inputs": {"source": ops.convert_to_tensor(inputs["source"])},
         "prompt": ops.convert_to_tensor(BEGIN * np.minimum(lengths, 1)[:, None], "int32"),
         "prompt_lengths": ops.convert_to_tensor(np.minimum(lengths, 1), "int32"),
+        "starts": ops.convert_to_tensor(np.minimum(lengths, 1), "int32"),
         "limits": ops.convert_to_tensor(lengths + 4, "int32"),
         "places": ops.arange(3, dtype="int32"),
     }
@@ -204,6 +232,20 @@ def test_decoding_is_a_plain_loop(registered, texts, name, position, kind):
         assert tokens_of(decoder(*prompts(texts[::-1]))) == list(expected)[::-1]  # the order in a batch
         for rows in (1, 4):  # its size, and padding
             assert tokens_of(decode_all(decoder, prompts, texts, rows)) == list(expected)
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+def test_sources_of_any_width_share_a_loop(texts, beam):
+    """All that are capped by the positions; of a prompt, what lies beyond them is padding."""
+    model = make("decoder_only", position="learned")
+    decoder = Decoder(model, Decoding(beam=beam), extra=14)
+    found = []
+    for width in (8, 16):
+        inputs, lengths = sources(*texts, width=width)
+        found.append(tokens_of(decoder({"tokens": inputs["source"]}, lengths, prefix=(5, 6, 7, 8, 9))))
+    assert found[0] == found[1]
+    assert all(tokens[:5] == [5, 6, 7, 8, 9] for tokens in found[0])
+    assert list(decoder._loops) == [20]
 
 
 # decode_all

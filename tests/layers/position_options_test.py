@@ -138,6 +138,10 @@ def test_a_grid_places_every_cell_once():
         ("axial_2d", {"columns": 6, "block_width": 4}, "blocks 4 wide don't fill rows of 6"),
         ("axial_2d", {"width": 22}, "a width that 4 divides, not 22"),
         ("axial_2d", {"learned": True, "max_length": None}, "learned rows need their number"),
+        ("axial_2d", {"base": 0}, "must be above 0, not 0"),
+        ("axial_2d", {"rows": 8}, "rows are of learned positions"),
+        ("axial_2d", {"learned": True, "base": 5.0}, "base is of sinusoids"),
+        ("axial_2d", {"columns": 8, "learned": True, "rows": 8, "randomized": 128}, "fewer than the 128 randomized"),
     ],
 )
 def test_bad_options(name, options, message):

@@ -1,6 +1,9 @@
 """Training: what it leaves behind, when it stops, what it keeps, and what it does not touch."""
 
+import dataclasses
 import json
+import shutil
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -17,7 +20,7 @@ from zoo.training.check import check
 from zoo.training.load import load
 from zoo.training.run_directory import RunDirectory
 from zoo.training.schedules import make_optimizer
-from zoo.training.train import rehearse, train
+from zoo.training.train import _that_fit, rehearse, train
 
 
 def weights(path) -> dict[str, np.ndarray]:
@@ -103,6 +106,22 @@ def test_samples(trained_run):
         source, _, shown = sample.partition("  ->  ")
         target = targets[sources.index(source)]
         assert shown.strip() == target or shown.endswith(f"(reference: {target})")
+
+
+def test_what_is_too_long_to_decode_is_left_out_of_the_samples(trained_run):
+    trained = load(trained_run[0])
+    texts = ["abcabcabc", "ab", "abcabcabcabc", "cab", "b"]
+    places = SimpleNamespace(layout="encoder_decoder", position_limit=lambda: 8)
+    few = dataclasses.replace(trained, model=places, task=trained.task.with_pairs("valid", texts, texts[::-1]))
+    assert _that_fit(few, 2) == (["ab", "cab"], ["cab", "ab"])
+    assert _that_fit(few, 9)[0] == ["ab", "cab", "b"]
+
+
+def test_a_report_that_a_kill_prevented_is_written_by_the_same_command(trained_run, tmp_path):
+    run = RunDirectory(shutil.copytree(trained_run[0], tmp_path / "run"))
+    run.report_file.unlink()
+    train(run.recipe(), run.path)
+    assert run.report_file.is_file()
 
 
 def test_best_and_last(trained_run):

@@ -27,7 +27,8 @@ def find(workdir: Path, changes: dict[str, Any]) -> Finding:
         logs[norm] = RunDirectory(workdir / norm).read_log()
         last = logs[norm][-1]
         numbers[f"{norm}: nats a token"] = round(float(last["valid_token_nll"]), 4)
-        numbers[f"{norm}: exact match, decoded"] = round(float(last["valid_exact_match"]), 3)
+        if "valid_exact_match" in last:
+            numbers[f"{norm}: exact match, decoded"] = round(float(last["valid_exact_match"]), 3)
 
     def draw(axes):
         for norm, log in logs.items():

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from zoo import recipe as recipes
+from zoo.errors import InputError
 from zoo.generation.trained import Trained
 from zoo.inspect.maps import attention_maps
 from zoo.training.load import load
@@ -21,7 +22,11 @@ def run(name: str, changes: dict[str, Any], workdir: Path) -> Trained:
 
 
 def encoder_weights(trained: Trained, sentences: int = 40) -> list[list[np.ndarray]]:
-    """The weights of each encoder layer, (N, T, T), for each of some validation sentences that are long enough."""
+    """The weights of each encoder layer, (N, T, T), for each of some validation sentences that are long enough.
+
+    Raises:
+        InputError: there is none that is, or no encoder layer that shows its weights.
+    """
     pairs = zip(*trained.task.pairs("valid"), strict=True)
     found: list[list[np.ndarray]] = []
     for source, target in pairs:
@@ -31,6 +36,10 @@ def encoder_weights(trained: Trained, sentences: int = 40) -> list[list[np.ndarr
         found.append([layer.weights for layer in maps if layer.name.startswith("encoder")])
         if len(found) == sentences:
             break
+    if not found:
+        raise InputError(f"no validation sentence has {SHORTEST} tokens; raise task.options.valid_size")
+    if not found[0]:
+        raise InputError("the model has no encoder layer that shows its weights; choose another kind or architecture")
     return found
 
 

@@ -16,6 +16,9 @@ def export(values: flags.FlagValues, arguments: list[str]) -> None:
     form = values.format or "saved_model"
     if form == "keras" and values["output"].present and not values.output.endswith(".keras"):
         raise InputError(f"Keras wants a file that ends in .keras, and --output is {values.output!r}")
+    decoding = [name for name in given.DECODING if values[name].present]
+    if form != "saved_model" and decoding:
+        raise InputError(f"--{decoding[0]} is for a SavedModel, which decodes; {form} holds the network alone")
     if form != "keras" and not values["backend"].present:
         values.backend = "tensorflow"  # which makes them of a run of any backend
     path = Path(values.output) if values["output"].present else given.workdir_of(values) / FORMS[form]

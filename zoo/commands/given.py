@@ -27,7 +27,7 @@ def recipe_of(values: flags.FlagValues) -> recipes.Recipe:
     if not values.recipe:
         raise InputError(f"name a recipe, as in --recipe=number_words; there are: {', '.join(recipes.list_recipes())}")
     changed = changes(values)
-    with plugins(values.plugin, changed.get("train.backend")):
+    with plugins(values.plugin, changed.get("train.backend") or _backend_of(values.recipe)):
         recipe = recipes.load(values.recipe).override(changed)
         _load_plugins(recipe.plugins, recipe.train.backend)
         for kind in ("architecture", "attention", "position"):
@@ -36,6 +36,12 @@ def recipe_of(values: flags.FlagValues) -> recipes.Recipe:
         registry.task.require(recipe.task.name)
     specs = [*recipe.plugins, *(absolute(spec) for spec in values.plugin)]
     return recipe.override({"plugins": tuple(dict.fromkeys(specs))})
+
+
+def _backend_of(name: str) -> str | None:
+    """The backend that a recipe asks for, where it is known before plugins are loaded, which import Keras."""
+    there = name in recipes.list_recipes() or (name.endswith(".py") and Path(name).is_file())
+    return recipes.load(name).train.backend if there else None
 
 
 def changes(values: flags.FlagValues) -> dict[str, Any]:
@@ -64,6 +70,8 @@ def trained(values: flags.FlagValues):
     """The trained run, a ``zoo.training.load.Trained``, with its plugins loaded."""
     if not values.workdir and not values.recipe:
         raise InputError("name a run directory, as in --workdir=runs/number_words")
+    if values["checkpoint"].present and values.average_last is not None:
+        raise InputError("give --checkpoint or --average_last, not both")
     decoding = decoding_of(values)
     from zoo.training.run_directory import RunDirectory
 
@@ -80,6 +88,9 @@ def decoding_of(values: flags.FlagValues) -> Decoding:
     given = {name: values[name].value for name in DECODING if values[name].present}
     if "seed" in given:
         given["seed"] = int_of("seed", given["seed"])
+    for name, other in (("length_penalty", "beam"), ("seed", "sample")):
+        if name in given and not values[other].present:
+            raise InputError(f"--{name} does nothing without --{other}; give both, or neither")
     return Decoding(**given)
 
 

@@ -1,5 +1,6 @@
 """``zoo attend`` and ``zoo report``."""
 
+import os
 from pathlib import Path
 
 from absl import flags
@@ -17,7 +18,13 @@ def attend(values: flags.FlagValues, arguments: list[str]) -> None:
     from zoo.inspect.page import write_page
     from zoo.inspect.picture import write_picture
 
-    maps = attention_maps(trained, values.text[0], values.target)
+    text, target = (
+        None if said is None else given.decoded(os.fsencode(said), flag)
+        for said, flag in ((values.text[0], "--text"), (values.target, "--target"))
+    )
+    if target is not None and trained.model.layout == "encoder":
+        raise InputError("an encoder reads no target; leave out --target")
+    maps = attention_maps(trained, text, target)
     stem = values.output if values["output"].present else str(given.workdir_of(values) / "attention")
     stem = stem.removesuffix(".png").removesuffix(".html")
     for ending, write in ((".png", write_picture), (".html", write_page)):

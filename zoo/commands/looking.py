@@ -11,6 +11,7 @@ from zoo import recipe as recipes
 from zoo.commands import given
 from zoo.commands.tables import print_rows
 from zoo.errors import InputError, near
+from zoo.training.run_directory import RunDirectory
 
 
 def list_(values: flags.FlagValues, arguments: list[str]) -> None:
@@ -44,11 +45,13 @@ def show(values: flags.FlagValues, arguments: list[str]) -> None:
     with given.plugins(values.plugin):
         if file.is_file():
             recipe = recipes.read_json(file)
+            specs = RunDirectory(names[0]).plugin_specs()
         else:
             recipe, said = recipes.load(names[0]), recipes.docstring(recipes.find(names[0]))
+            specs = recipe.plugins
         recipe = recipe.override(given.changes(values))
         if values.format != "json":  # which is to be read again, and other defaults may hold then
-            for spec in recipe.plugins:
+            for spec in specs:
                 plugin.load(spec)
             given.import_tensorflow()
             from zoo.training.check import check

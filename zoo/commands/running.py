@@ -40,6 +40,8 @@ def evaluate(values: flags.FlagValues, arguments: list[str]) -> None:
             raise InputError("give --source and --reference, files whose lines correspond")
         if values["split"].present:
             raise InputError("give --split, or --source and --reference, not both")
+        if values.source == values.reference == "-":
+            raise InputError("standard input can be one of --source and --reference, not both")
         files = {"source": values.source, "reference": values.reference}
         pairs = given.lines(values.source), given.lines(values.reference)
         counts = [len(side) for side in pairs]
@@ -100,7 +102,8 @@ def _converse(trained, values: flags.FlagValues) -> None:
 def _print_outputs(trained, texts: list[str], values: flags.FlagValues, first: int) -> None:
     """Prints what the model makes of texts, of which ``first`` came before."""
     several = trained.decoder.settings.n_best > 1
-    found = trained.hypotheses(texts, values.batch_size, values.prefix or "", first)
+    prefix = given.decoded(os.fsencode(values.prefix or ""), "--prefix")
+    found = trained.hypotheses(texts, values.batch_size, prefix, first)
     for text, of_text in zip(texts, found, strict=True):
         if values.format == "json":
             outputs = [{"output": output, "log_probability": round(score, 4)} for output, score in of_text]

@@ -73,6 +73,7 @@ class TextModel(tf.Module):
             "inputs": {"tokens" if layout == "decoder" else "source": tokens},
             "prompt": prompt,
             "prompt_lengths": prompt_lengths,
+            "starts": prompt_lengths,
             "limits": limits,
             "places": tf.range(tf.size(lengths)),
         }

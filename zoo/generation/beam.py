@@ -22,7 +22,8 @@ def search(model, settings: Decoding, inputs: dict, max_length: int):
         model: an architecture.
         settings: with the width of the beam, K.
         inputs: "inputs", what the model's ``call`` gets without the target; "prompt", int (B, P);
-            "prompt_lengths", int (B,), 0 for a row of padding; "limits", int (B,), the most tokens of an output.
+            "prompt_lengths", int (B,), 0 for a row of padding; "starts", int (B,), where in the prompt the output
+            begins; "limits", int (B,), the most tokens after the prompt.
         max_length: L, positions of the cache.
 
     Returns:
@@ -51,7 +52,7 @@ def search(model, settings: Decoding, inputs: dict, max_length: int):
         logits, moved = model.decode_step(ops.slice(flat, (0, index), (ops.shape(flat)[0], 1)), state, index)
         vocabulary = logits.shape[-1]
         scores = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
-        scores += penalty(settings, flat, index, ops.repeat(prompt_lengths, beam), vocabulary)
+        scores += penalty(settings, flat, index, ops.repeat(inputs["starts"], beam), vocabulary)
         scores = ops.expand_dims(live, 2) + ops.reshape(scores, (-1, beam, vocabulary))
         best, place = ops.top_k(ops.reshape(scores, (-1, beam * vocabulary)), 2 * beam)  # at most K of them end
         parent, token = place // vocabulary, ops.cast(place % vocabulary, "int32")  # (B, 2K)

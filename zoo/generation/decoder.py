@@ -81,10 +81,14 @@ class Decoder:
         """
         limit = self.model.position_limit()
         inputs = {name: array[:, :limit] for name, array in inputs.items()}  # what lies beyond is padding
-        longest = int(max(lengths)) + (len(prefix) if self.model.layout == "decoder" else 0)
+        before = int(max(lengths)) if self.model.layout == "decoder" else 1  # tokens before an output
+        longest = max(int(max(lengths)), before + len(prefix))
         if limit is not None and longest > limit:
-            raise InputError(f"a source of {longest} tokens is longer than the {limit} positions of the model")
+            what = "a source with its prefix" if prefix else "a source"
+            raise InputError(f"{what} of {longest} tokens is longer than the {limit} positions of the model")
         if self.model.layout == "encoder":
+            if prefix:
+                raise InputError("an encoder labels all tokens at once: no output begins with a prefix")
             return self._labels(inputs, lengths)
         settings, most = self.settings, self.settings.max_length
         if most is None and settings.min_length > self.extra:
@@ -101,8 +105,8 @@ class Decoder:
         limits = np.maximum(limits - len(prefix), 0)
         batch = {
             "inputs": inputs,
-            "prompt": prompt,
             "prompt_lengths": prompt_lengths.astype("int32"),
+            "starts": given.astype("int32"),
             "limits": limits.astype("int32"),
             "places": (np.arange(len(lengths)) if places is None else places).astype("int32"),
         }
@@ -110,6 +114,8 @@ class Decoder:
         room = room if self.settings.max_length is None else self.settings.max_length
         max_length = prompt.shape[1] + room + 1
         max_length = max_length if limit is None else min(max_length, limit)
+        # One shape for each loop; what is cut off is padding.
+        batch["prompt"] = np.pad(prompt, ((0, 0), (0, max(0, max_length - prompt.shape[1]))))[:, :max_length]
         tokens, scores = self._loop(max_length).predict_on_batch(batch)
         return [
             [
@@ -121,7 +127,7 @@ class Decoder:
 
     def _labels(self, inputs: dict, lengths: np.ndarray) -> list[list[Hypothesis]]:
         """All labels at once: nothing to loop over."""
-        logits = self.model.predict_on_batch(inputs)
+        logits = self.model.predict_on_batch(inputs).astype("float32")
         logits = logits - logits.max(-1, keepdims=True)
         best = -np.log(np.exp(logits).sum(-1))  # the log-probability of the most likely label
         return [

@@ -32,7 +32,7 @@ def decode(model, settings: Decoding, inputs: dict, max_length: int):
     def step(index, tokens, finished, total, state):
         logits, state = model.decode_step(ops.slice(tokens, (0, index), (rows, 1)), state, index)
         logits = ops.cast(logits, "float32")
-        allowed = logits + penalty(settings, tokens, index, prompt_lengths, logits.shape[-1])
+        allowed = logits + penalty(settings, tokens, index, inputs["starts"], logits.shape[-1])
         if settings.sample:
             allowed = _drawn(allowed, settings, inputs["places"], index)
         chosen = first_largest(allowed)

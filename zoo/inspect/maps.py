@@ -109,13 +109,16 @@ def _recorded(model: Architecture, inputs: dict) -> tuple[list[tuple[str, np.nda
 
         return attend_and_tell
 
+    chunks = [layer.query_chunks for layer in shown]
     try:
         for layer in shown:
             object.__setattr__(layer, "attend", listening(layer))  # past Keras, which would track it
+            layer.query_chunks = 1  # the whole square at once
         model(inputs, training=False)
     finally:
-        for layer in shown:
+        for layer, number in zip(shown, chunks, strict=True):
             object.__delattr__(layer, "attend")
+            layer.query_chunks = number
     without = [f"{_name(layer.path)}: {type(layer).__name__}" for layer in layers if layer.path not in found]
     return list(found.items()), without
 

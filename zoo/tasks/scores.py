@@ -2,10 +2,29 @@
 
 from typing import Any
 
+from zoo.errors import InputError, near
+
 
 def exact_match(outputs: list[str], references: list[str]) -> float:
     """Share of the outputs that equal their reference, from 0 to 1."""
     return sum(o == r for o, r in zip(outputs, references, strict=True)) / max(len(references), 1)
+
+
+def require_tokenizer(name: str) -> None:
+    """Sees that sacreBLEU has a tokenizer of that name, with what it needs.
+
+    Raises:
+        InputError: it has none, or something is to be installed first.
+    """
+    from sacrebleu.metrics import BLEU
+
+    if name not in BLEU.TOKENIZERS:
+        raise InputError(f"sacreBLEU has no tokenizer {name!r}{near(name, BLEU.TOKENIZERS)}; see sacrebleu --help")
+    if name.endswith("-mecab"):  # others need nothing more, or download it
+        try:
+            BLEU(tokenize=name)
+        except (RuntimeError, ImportError) as error:
+            raise InputError(f"sacreBLEU's tokenizer {name!r}: {' '.join(str(error).split())}") from error
 
 
 def bleu(outputs: list[str], references: list[str], tokenize: str = "13a") -> dict[str, Any]:

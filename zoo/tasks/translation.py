@@ -7,7 +7,7 @@ from zoo import registry
 from zoo.errors import InputError
 from zoo.tasks import multi30k
 from zoo.tasks.aligned_files import has_lines, read_aligned
-from zoo.tasks.scores import bleu
+from zoo.tasks.scores import bleu, require_tokenizer
 from zoo.tasks.text_pairs import TextPairs
 
 
@@ -42,6 +42,8 @@ class Translation(TextPairs):
         **kwargs,
     ):
         super().__init__(vocabulary=vocabulary, **kwargs)
+        if bleu_tokenize not in ("13a", "none"):  # importing sacreBLEU takes a while
+            require_tokenizer(bleu_tokenize)
         self.data_dir = data_dir
         if corpus not in (None, "multi30k"):
             raise InputError(f"unknown corpus {corpus!r}; there is: multi30k")

@@ -22,7 +22,7 @@ class RunDirectory:
     """Paths of a run, and what is read and written there.
 
     recipe.json        the resolved recipe
-    environment.json   versions, devices and the time it took
+    environment.json   versions and devices
     *.subwords         vocabularies
     plugins/           copies of plugin files
     last.npz           everything that is needed to go on
@@ -136,11 +136,12 @@ class RunDirectory:
 
     def _clear(self) -> None:
         """Removes what a run writes."""
-        files = (self.recipe_file, self.environment_file, self.best, self.log_file, self.samples_file, self.report_file)
+        files = (self.environment_file, self.best, self.log_file, self.samples_file, self.report_file)
         for file in (*files, *self.path.glob("*.subwords"), *self.path.glob("*.partial")):
             file.unlink(missing_ok=True)
         for folder in (self.plugins, self.tensorboard, self.checkpoints):
             shutil.rmtree(folder, ignore_errors=True)
+        self.recipe_file.unlink(missing_ok=True)  # last: by it the rest is known to be a run's
 
     def recipe(self) -> Recipe:
         """The resolved recipe of this run.

@@ -11,6 +11,9 @@ from zoo.recipe import TrainConfig
 NAMES = ("noam", "cosine", "constant")
 OPTIMIZERS = ("adam", "adamw")
 
+#: Names of the weights that are looked up: of tokens, positions and distances.
+_TABLES = ("table", "rows", "columns", "distance_keys", "distance_values")
+
 
 @keras.saving.register_keras_serializable("zoo")
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -86,5 +89,5 @@ def make_optimizer(train: TrainConfig, width: int) -> keras.optimizers.Optimizer
     if train.optimizer == "adam":
         return keras.optimizers.Adam(**settings)
     optimizer = keras.optimizers.AdamW(weight_decay=train.weight_decay, **settings)
-    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta", "scale", "table"])
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta", "scale", *_TABLES])
     return optimizer

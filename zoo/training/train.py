@@ -1,5 +1,6 @@
 """Training: the whole of it on one page."""
 
+import contextlib
 import platform
 import sys
 import time
@@ -12,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from zoo import plugin
+from zoo.errors import InputError
 from zoo.generation.decoder import Decoder
 from zoo.generation.trained import Trained
 from zoo.recipe import Recipe
@@ -72,7 +74,8 @@ def train(recipe: Recipe, workdir: str | Path) -> dict[str, Any]:
         rounds.set_model(model)
         step = rounds.restore()
         print(f"{run.path}: {recipe.model.architecture}, {model.count_params():,} parameters, on {devices.description}")
-        if rounds.state["finished"]:
+        found_finished = rounds.state["finished"]
+        if found_finished:
             print(f"already finished at step {step}; choose another --workdir to train again")
         else:
             stream = task.batches(
@@ -92,6 +95,7 @@ def train(recipe: Recipe, workdir: str | Path) -> dict[str, Any]:
                 shuffle=False,  # the stream is
                 verbose=0,
             )
+        if not run.report_file.is_file() or not found_finished:
             try:
                 write_report(run, trained)
             except Exception as error:  # a plugin's task may give what can't be shown; the run is finished all the same
@@ -124,9 +128,7 @@ def rehearse(model: keras.Model, batches: Batches) -> float:
 def decode(trained: Trained) -> tuple[dict[str, Any], list[str]]:
     """Metrics on the first sentences of the validation split, decoded, and a few of them to look at."""
     settings = trained.recipe.train
-    sources, references = (
-        texts[: max(settings.decode_validation, settings.samples)] for texts in trained.task.pairs("valid")
-    )
+    sources, references = _that_fit(trained, max(settings.decode_validation, settings.samples))
     outputs = trained.generate(sources)
     metrics = trained.task.score(outputs, references, sources) if settings.decode_validation else {}
     shown = range(0, len(sources), max(1, len(sources) // max(settings.samples, 1)))[: settings.samples]
@@ -134,6 +136,19 @@ def decode(trained: Trained) -> tuple[dict[str, Any], list[str]]:
         f"{sources[i]}  ->  {outputs[i]}{'' if outputs[i] == references[i] else f'   (reference: {references[i]})'}"
         for i in shown
     ]
+
+
+def _that_fit(trained: Trained, count: int) -> tuple[list[str], list[str]]:
+    """The first validation pairs whose source the model can place: longer ones are left out of the loss too."""
+    model, found = trained.model, ([], [])
+    for source, reference in zip(*trained.task.pairs("valid"), strict=True):
+        if len(found[0]) == count:
+            break
+        with contextlib.suppress(InputError):
+            trained.task.prompts([source], model.layout, model.position_limit())
+            found[0].append(source)
+            found[1].append(reference)
+    return found
 
 
 def environment(device: str) -> dict[str, Any]:

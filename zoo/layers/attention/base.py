@@ -48,7 +48,7 @@ class Attention(Configured, keras.layers.Layer):
             (Velickovic et al., 2018, "Graph Attention Networks", equation 6).
         query_chunks: parts in which a causal pass takes the queries of a sequence, each with the keys up to its end
             alone: with n parts (n - 1) / 2n of the square is never computed or kept, for n times as many products.
-            It gives the same; where the length is not known when the step is compiled, the square is whole.
+            It gives the same; in an export for any length by JAX, the square is whole.
         kernel_initializer: of the projections.
 
     Call arguments:
@@ -177,8 +177,8 @@ class Attention(Configured, keras.layers.Layer):
             k, v = heads_first(cache["key"]), heads_first(cache["value"])
 
         mask = self.visible(attention_mask, ops.shape(q)[1], ops.shape(k)[1], cache_index)
-        whole = value is None and cache is None and not return_attention_scores and q.shape[1] is not None
-        if self.causal and self.query_chunks > 1 and whole:
+        whole = value is None and cache is None and not return_attention_scores
+        if self.causal and self.query_chunks > 1 and whole and known(ops.shape(q)[1]):
             context, scores = self._attend_in_chunks(q, k, v, mask=mask, bias=bias, training=training), None
         else:
             found = self.attend(
@@ -241,11 +241,13 @@ class Attention(Configured, keras.layers.Layer):
 
     def _attend_in_chunks(self, q, k, v, *, mask, bias, training):
         """A causal pass over a whole sequence, the queries of each chunk with the keys up to its end."""
-        length = q.shape[1]
-        size = -(-length // self.query_chunks)
+        length, chunks = ops.shape(q)[1], self.query_chunks
+        missing = max(chunks - length, 0) if isinstance(length, int) else -length % chunks  # that no chunk is empty
+        q, k, v = (lengthened(x, 1, missing) for x in (q, k, v))
+        mask, bias = (None if x is None else lengthened(lengthened(x, 2, missing), 3, missing) for x in (mask, bias))
         contexts = []
-        for first in range(0, length, size):
-            end = min(first + size, length)
+        for chunk in range(chunks):
+            first, end = (n * (length + missing) // chunks for n in (chunk, chunk + 1))
             context, _ = self.attend(
                 q[:, first:end],
                 k[:, :end],
@@ -257,7 +259,7 @@ class Attention(Configured, keras.layers.Layer):
                 training=training,
             )
             contexts.append(context)
-        return ops.concatenate(contexts, axis=1)
+        return ops.concatenate(contexts, axis=1)[:, :length]
 
     def visible(self, attention_mask, num_queries, num_keys, offset):
         """What may be seen, as bool (B or 1, 1, T or 1, S), or None for everything: padding and causality.
@@ -307,3 +309,20 @@ class Attention(Configured, keras.layers.Layer):
         if self.average_heads:
             return ops.mean(x, axis=2)  # (B, T, N, H) -> (B, T, H)
         return ops.reshape(x, (-1, ops.shape(x)[1], self.num_heads * self.head_dim))  # (B, T, N, H) -> (B, T, N * H)
+
+
+def known(length) -> bool:
+    """Whether sizes can be computed from a length: an int, or a tensor, where TensorFlow traces a step for any length.
+
+    Not the symbol that stands for any length in an export by JAX.
+    """
+    return isinstance(length, int) or ops.is_tensor(length)
+
+
+def lengthened(x, axis: int, missing):
+    """``x`` with so many zeros, an int or a scalar tensor, at the end of an axis."""
+    if isinstance(missing, int) and missing == 0:
+        return x
+    shape = list(ops.shape(x))
+    shape[axis] = missing
+    return ops.concatenate([x, ops.zeros(shape, x.dtype)], axis=axis)

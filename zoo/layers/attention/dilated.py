@@ -1,6 +1,5 @@
 """Dilated attention in one dimension: every n-th key, n times as far."""
 
-import numpy as np
 from keras import ops
 
 from zoo import registry
@@ -41,13 +40,16 @@ class DilatedAttention(GatheredAttention):
     def reach(self) -> int:
         return (self.window_length - 1) * self.dilation
 
-    def blocks(self, length):
+    def blocks(self, length, xp):
         # The positions with one remainder are a sequence of their own, in which this is a sliding window.
-        size = min(self.window_length, -(-length // self.dilation))
+        size = min(self.window_length, -(-length // self.dilation)) if isinstance(length, int) else self.window_length
         per_class = -(-length // (self.dilation * size))
-        remainder, block = np.mgrid[: self.dilation, :per_class].reshape(2, -1, 1)
         after = 1 if self.causal else 2
-        queries = remainder + self.dilation * (block * size + np.arange(size))
-        keys = remainder + self.dilation * (block * size + np.arange(-size, after * size))
-        keys = np.where((keys < 0) | (keys >= length), -1, keys)
-        return np.where(queries < length, queries, -1).astype("int32"), keys.astype("int32")
+        remainder = xp.arange(self.dilation, dtype="int32")[:, None, None]
+        first = xp.arange(per_class, dtype="int32")[None, :, None] * size  # of a block
+        queries, keys = (
+            xp.reshape(remainder + self.dilation * (first + xp.arange(start, end, dtype="int32")), (-1, end - start))
+            for start, end in ((0, size), (-size, after * size))
+        )
+        keys = xp.where(xp.logical_or(keys < 0, keys >= length), -1, keys)
+        return xp.where(queries < length, queries, -1), keys

@@ -4,6 +4,7 @@ from keras import ops
 
 from zoo import registry
 from zoo.errors import InputError
+from zoo.layers.attention.base import lengthened
 from zoo.layers.attention.heads import compare, softmax_mean
 from zoo.layers.attention.windowed import WindowedAttention
 
@@ -149,9 +150,4 @@ class _Blocks:
         return ops.logical_and(keys >= 0, keys < self.length)
 
     def _padded(self, x, axis):
-        missing = self.count * self.size - self.length
-        if isinstance(missing, int) and missing == 0:
-            return x
-        shape = list(ops.shape(x))
-        shape[axis] = missing
-        return ops.concatenate([x, ops.zeros(shape, x.dtype)], axis=axis)
+        return lengthened(x, axis, self.count * self.size - self.length)

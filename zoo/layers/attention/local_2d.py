@@ -74,14 +74,16 @@ class Local2DAttention(GatheredAttention):
         blocks_back += -(-self.memory_width // self.grid.width)
         return (blocks_back + 1) * self.grid.area - 1
 
-    def blocks(self, length):
+    def blocks(self, length, xp):
         grid, up, side = self.grid, self.memory_height, self.memory_width
         count = -(-length // grid.area)
-        queries = np.arange(count * grid.area).reshape(count, grid.area)
+        queries = xp.reshape(xp.arange(count * grid.area, dtype="int32"), (-1, grid.area))
         top, left = grid.cell(queries[:, :1])  # (C, 1)
         down = 0 if self.causal else up
-        rows, columns = np.mgrid[-up : grid.block_height + down, -side : grid.width + side].reshape(2, 1, -1)
+        around = np.mgrid[-up : grid.block_height + down, -side : grid.width + side].astype("int32")
+        rows, columns = around.reshape(2, 1, -1)
         rows, columns = top + rows, left + columns  # (C, K)
         keys = grid.position(rows, columns)
-        outside = (rows < 0) | (columns < 0) | (columns >= grid.columns) | (keys >= length)
-        return np.where(queries < length, queries, -1).astype("int32"), np.where(outside, -1, keys).astype("int32")
+        inside = xp.logical_and(rows >= 0, keys < length)
+        inside = xp.logical_and(inside, xp.logical_and(columns >= 0, columns < grid.columns))
+        return xp.where(queries < length, queries, -1), xp.where(inside, keys, -1)

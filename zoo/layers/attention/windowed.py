@@ -11,8 +11,8 @@ class WindowedAttention(Attention):
     """Base of the kinds whose queries see only a window of the keys, in self-attention.
 
     A kind says in :meth:`window` who may see whom, and in :meth:`attend_in_blocks` how that is computed without the
-    square of all pairs. The square is built only where the weights themselves are asked for, or where the length is
-    not known when the step is compiled and the kind needs it; decoding slices the part of the cache that is near.
+    square of all pairs. The square is built only where the weights themselves are asked for, or where a symbol stands
+    for the length and the kind needs to know it; decoding slices the part of the cache that is near.
 
     Reference:
         Parmar et al., 2018, "Image Transformer", section 3.3, for blocks of queries that share their keys.

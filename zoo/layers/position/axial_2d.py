@@ -25,8 +25,8 @@ class Axial2DPosition(PlacedPosition):
         base: of the sinusoids.
 
     Raises:
-        InputError: the width does not divide into two even halves, blocks don't fill rows or columns, or a call asks
-            for more rows than were learned.
+        InputError: the width does not divide into two even halves, blocks don't fill rows or columns, ``base`` is not
+            above 0, ``rows`` without ``learned`` or ``base`` with it, or a call asks for more rows than were learned.
 
     Reference:
         Parmar et al., 2018, "Image Transformer", section 3.1, for both; Ho et al., 2019, "Axial Attention in
@@ -56,6 +56,10 @@ class Axial2DPosition(PlacedPosition):
         super().__init__(**sizes)
         if self.width % 4:
             raise InputError(f"axial_2d positions need a width that 4 divides, not {self.width}")
+        if base <= 0:
+            raise InputError(f"the base of the wavelengths must be above 0, not {base}")
+        if (rows is not None and not learned) or (learned and base != 10000.0):
+            raise InputError("rows are of learned positions, and base is of sinusoids; leave out the other")
         self.grid = Grid(columns, block_height, block_width)
         self.learned = learned
         self.base = base
@@ -70,6 +74,8 @@ class Axial2DPosition(PlacedPosition):
             if rows % block_height:
                 raise InputError(f"blocks {block_height} high don't fill {rows} rows")
             self.require_room()
+            if self.randomized is not None and self.randomized > rows * columns:
+                raise InputError(f"{rows} rows of {columns} are fewer than the {self.randomized} randomized positions")
 
     @property
     def limit(self) -> int | None:
