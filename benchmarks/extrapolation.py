@@ -214,9 +214,12 @@ def markov_chains() -> Recipe:
 
 
 def all_schemes() -> list[str]:
-    """Every scheme for text, the attention kind whose distances meet the query, and some randomized ones."""
-    schemes = [name for name in registry.position.names() if name != "axial_2d"]  # that one is for pictures
-    return [*schemes, "relative", *(name + RANDOMIZED for name in ("learned", "rotary", "sinusoidal"))]
+    """Every scheme, the attention kind whose distances meet the query, and some randomized ones."""
+    return [
+        *registry.position.names(),
+        "relative",
+        *(name + RANDOMIZED for name in ("learned", "rotary", "sinusoidal")),
+    ]
 
 
 def changes(scheme: str, span: int) -> dict[str, Any]:
@@ -235,6 +238,8 @@ def changes(scheme: str, span: int) -> dict[str, Any]:
         attention = {"model.attention": scheme, "model.attention_options": options}
         return {**attention, "model.position": "none", "model.position_options": {}}
     registry.position.require(name)
+    if name == "axial_2d":  # of a picture that grows by rows
+        options["columns"] = span // 4
     if name == "t5_bias":
         options["buckets"] = span // 2
     if name != scheme:

@@ -283,12 +283,15 @@ def test_a_named_one_that_fails_is_the_error(write, refused, words, monkeypatch,
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
-@pytest.mark.parametrize("flag", ["--backend=torch", "--set=train.backend=torch"])
+@pytest.mark.parametrize("flag", ["--backend=torch", "--set=train.backend=torch", "--recipe=theirs_recipe.py"])
 def test_the_backend_is_settled_before_a_plugin_is_imported(install, write, command, tmp_path, flag):
     text = f"import os; open({str(tmp_path / 'on')!r}, 'a').write(os.environ['KERAS_BACKEND'] + ' ')"
     install("theirs-a", "theirs_a", text)
     file = write("theirs.py", text)
-    done = command("train", "--recipe=copy", flag, f"--plugin={file}", "--architecture=none")
+    recipe = "from zoo.recipe import *\ndef get_recipe(): return Recipe(TaskConfig('copy'), {})\n"
+    write("theirs_recipe.py", recipe.format("train=TrainConfig(backend='torch')"))
+    words = [flag] if flag.startswith("--recipe") else ["--recipe=copy", flag]
+    done = command("train", *words, f"--plugin={file}", "--architecture=none", cwd=tmp_path)
     assert "unknown architecture" in done.stderr
     assert (tmp_path / "on").read_text() == "torch torch "
 
@@ -325,6 +328,7 @@ def test_a_run_keeps_its_plugins(write, called, command, tmp_path):
     assert f"plugin {str(changed)!r} has changed since this run began" in done.stderr
 
     file.unlink()
+    assert called("show", run)[0] == 0
     done = command("generate", f"--workdir={run}", "--text=ab")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1

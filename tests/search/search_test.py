@@ -12,6 +12,7 @@ import time
 import pytest
 
 from zoo import recipe as recipes
+from zoo.commands.searching import headings
 from zoo.errors import InputError
 from zoo.search.trial import Result, read_result, train_in_own_process
 from zoo.training.run_directory import RunDirectory
@@ -100,6 +101,11 @@ def test_bad_input(make_search, tmp_path, over, settings, said):
 def test_bad_input_is_one_line(refused, tmp_path):
     assert "model.num_heads" in refused("search", *SMALL, "--over=model.num_head=1,2", f"--workdir={tmp_path}/s")
     assert not list(tmp_path.iterdir())
+
+
+def test_paths_that_end_alike_are_columns_of_their_own():
+    paths = ["model.attention_options.max_distance", "model.position_options.max_distance"]
+    assert headings(["trial", "model.depth", *paths]) == ["trial", "depth", *paths]
 
 
 def test_all_trials_failed(called, tmp_path):

@@ -31,16 +31,20 @@ def search(values: flags.FlagValues, arguments: list[str]) -> None:
     objective = settings.base.train.monitor
     shown = ("failure",) if any(trial.result and trial.result.failure for trial in results.trials) else ()
     names = ["trial", objective, *(d.path for d in settings.space.dimensions), "steps", "parameters", "seconds", *shown]
-    short = [name.rpartition(".")[2] for name in names]
-    heads = [last if short.count(last) == 1 else name for name, last in zip(names, short, strict=True)]
-    rows = [{head: _cell(row[name]) for head, name in zip(heads, names, strict=True)} for row in results.rows()]
-    print_rows(rows, values.format)
+    heads = dict(zip(names, headings(names), strict=True))
+    print_rows([{heads[name]: _cell(row[name]) for name in names} for row in results.rows()], values.format)
     best = results.best
     _tell(
         f"{len(results.complete)} of {len(results.trials)} trials are complete; all of it is in {workdir}/report.html"
     )
     _tell(f"the best, trial {best.id}, has {objective} {best.result.value:.6g}; its recipe is {workdir}/best.py, or:")
     _tell(f"  {results.command(best)}")
+
+
+def headings(names: list[str]) -> list[str]:
+    """The last part of each path, or all of it where two end alike."""
+    short = [name.rpartition(".")[2] for name in names]
+    return [last if short.count(last) == 1 else name for name, last in zip(names, short, strict=True)]
 
 
 def _tell(line: str) -> None:
