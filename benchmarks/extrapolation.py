@@ -25,7 +25,7 @@ Measured with seed 1 on 2 CPU cores, about 50 s of CPU time a scheme: the loss
     relative_bias      1.23   0.86      sinusoidal_randomized 1.26   1.29
     alibi              1.26   0.94      learned               1.24   ends at 1x
     rotary             1.23   0.94
-    rotary_randomized  1.24   1.09
+    rotary_randomized  1.24   1.09      axial_2d              1.23   1.11
 
 Reference:
     Press et al., 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation";
