@@ -35,7 +35,6 @@ Reference:
 import csv
 import dataclasses
 import io
-import itertools
 import math
 import sys
 import tempfile
@@ -43,7 +42,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-import numpy as np
 from absl import app, flags
 from matplotlib.figure import Figure
 
@@ -51,18 +49,16 @@ import zoo
 from zoo import recipe as recipes
 from zoo import registry
 from zoo.quiet import quiet
-from zoo.recipe import ModelConfig, Recipe, TaskConfig, TrainConfig
-from zoo.tokens import BEGIN
+from zoo.recipe import Recipe
 from zoo.training.devices import choose_backend
 from zoo.training.run_directory import write_text
 
 choose_backend(None)
 with quiet():  # importing Keras makes the libraries chatter
     import keras
-    import tensorflow as tf
+    from markov_chains import MarkovChains, markov_chains
 
-    from zoo.tasks.base import Batches, Task
-    from zoo.tasks.token_losses import SmoothedCrossEntropy, token_metrics
+    from zoo.tasks.base import Batches
     from zoo.training.build import build_task
     from zoo.training.check import check
     from zoo.training.evaluate import teacher_forced
@@ -86,128 +82,6 @@ RANDOMIZED = "_randomized"
 
 #: So many that no two schemes look alike.
 COLORS = [*matplotlib.color_sequences["tab10"], *matplotlib.color_sequences["Dark2"]]
-
-
-# The language ------------------------------------------------------------------------------------------------------
-
-
-@registry.task.register("markov_chains")
-class MarkovChains(Task):
-    """Sequences that are each drawn from a Markov chain of its own, which a model has to find out as it reads.
-
-    Args:
-        symbols: states of a chain.
-        concentration: of the Dirichlet distribution that a symbol's successors are drawn from; the smaller, the more
-            predictable they are.
-        longest: symbols of each sequence.
-        size: sequences to validate and to test on.
-
-    Reference:
-        Edelman et al., 2024, "The Evolution of Statistical Induction Heads: In-Context Learning Markov Chains".
-    """
-
-    layouts = frozenset({"decoder"})
-    teacher_forced_metrics = {"token_nll": False, "token_accuracy": True}
-
-    def __init__(self, *, symbols: int = 8, concentration: float = 0.1, longest: int = 32, size: int = 512, **kwargs):
-        super().__init__(**kwargs)
-        self.symbols = symbols
-        self.concentration = concentration
-        self.longest = longest
-        self.size = size
-
-    def prepare(self, directory):
-        pass  # there is nothing to keep
-
-    def restore(self, directory):
-        pass  # nor to read again
-
-    def spec(self, layout):
-        return {"vocabulary": BEGIN + 1 + self.symbols, "max_length": self.longest}
-
-    def loss(self, label_smoothing):
-        return SmoothedCrossEntropy(label_smoothing)
-
-    def metrics(self):
-        return token_metrics()
-
-    def pairs(self, split):
-        return [], []  # nothing is decoded
-
-    def batches(self, split, layout, batch_tokens, *, seed=None, step=0, **_):
-        rows = max(1, batch_tokens // self.longest)
-        if seed is None:
-            dataset = tf.data.Dataset.from_tensor_slices(_laid_out(self.sequences(split))).batch(rows)
-        else:
-
-            def stream():
-                for i in itertools.count(step):
-                    yield _laid_out(self.draw(np.random.default_rng([seed, i]), rows))
-
-            ids, weights = (tf.TensorSpec((rows, self.longest), dtype) for dtype in (tf.int32, tf.float32))
-            dataset = tf.data.Dataset.from_generator(stream, output_signature=({"tokens": ids}, ids, weights))
-        return Batches(
-            dataset=dataset.prefetch(4),
-            steps=-(-self.size // rows),
-            examples=self.size,
-            tokens=rows * self.longest,
-            shapes=((rows, self.longest),),
-        )
-
-    def sequences(self, split: str) -> np.ndarray:
-        """Those to measure on, (size, longest); the shorter ones are the beginnings of the longer ones."""
-        return self.draw(np.random.default_rng([self.seed, *split.encode()]), self.size)
-
-    def draw(self, rng: np.random.Generator, rows: int) -> np.ndarray:
-        """(rows, longest) symbols, each row by a chain of its own."""
-        chains = rng.dirichlet(np.full(self.symbols, self.concentration), (rows, self.symbols))  # (B, V, V)
-        bounds = chains.cumsum(-1)[:, :, :-1]  # the last would be 1, but for rounding
-        symbols = [rng.integers(self.symbols, size=rows)]
-        for _ in range(self.longest - 1):
-            drawn = rng.random((rows, 1))
-            symbols.append((drawn > bounds[np.arange(rows), symbols[-1]]).sum(-1))
-        return np.stack(symbols, axis=1)
-
-    def optimum(self, split: str) -> float:
-        """The least negative log-likelihood per symbol that who knows all but the chains can have.
-
-        A symbol is then as likely as it has followed the last one before, with the concentration added to each count.
-        """
-        sequences = self.sequences(split)
-        rows = np.arange(len(sequences))
-        counts = np.full((len(rows), self.symbols, self.symbols), self.concentration)
-        total = len(rows) * math.log(self.symbols)  # of the first symbols
-        for last, symbol in itertools.pairwise(sequences.T):
-            seen = counts[rows, last]  # (B, V)
-            total -= np.log(seen[rows, symbol] / seen.sum(-1)).sum()
-            counts[rows, last, symbol] += 1
-        return float(total / sequences.size)
-
-
-def _laid_out(symbols: np.ndarray) -> tuple:
-    """Inputs, labels and weights of a batch: every symbol is asked for, given a begin and those before it."""
-    labels = (symbols + BEGIN + 1).astype("int32")
-    tokens = np.pad(labels[:, :-1], ((0, 0), (1, 0)), constant_values=BEGIN)
-    return {"tokens": tokens}, labels, np.ones(labels.shape, "float32")
-
-
-def markov_chains() -> Recipe:
-    """A small decoder of MarkovChains."""
-    return Recipe(
-        task=TaskConfig("markov_chains"),
-        model=ModelConfig(depth=2, width=64, num_heads=4, feed_forward=128, dropout=0.0),
-        train=TrainConfig(
-            steps=1200,
-            batch_tokens=2048,
-            learning_rate=3e-3,
-            schedule="cosine",
-            warmup_steps=100,
-            validate_every=400,
-            label_smoothing=0.0,
-            samples=0,
-            jit=False,
-        ),
-    )
 
 
 # The schemes -------------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from zoo.layers.grid import Grid
 from zoo.layers.position.base import PlacedPosition
 from zoo.layers.position.sinusoidal import sinusoids
 
+BASE = 10000.0  #: Of the wavelengths, as published.
+
 
 @registry.position.register("axial_2d")
 class Axial2DPosition(PlacedPosition):
@@ -26,7 +28,8 @@ class Axial2DPosition(PlacedPosition):
 
     Raises:
         InputError: the width does not divide into two even halves, blocks don't fill rows or columns, ``base`` is not
-            above 0, ``rows`` without ``learned`` or ``base`` with it, or a call asks for more rows than were learned.
+            above 0, ``rows`` without ``learned`` or ``base`` with it, fewer cells than ``randomized`` positions, or a
+            call asks for more rows than were learned.
 
     Reference:
         Parmar et al., 2018, "Image Transformer", section 3.1, for both; Ho et al., 2019, "Axial Attention in
@@ -50,7 +53,7 @@ class Axial2DPosition(PlacedPosition):
         block_width: int | None = None,
         learned: bool = False,
         rows: int | None = None,
-        base: float = 10000.0,
+        base: float = BASE,
         **sizes,
     ):
         super().__init__(**sizes)
@@ -58,7 +61,7 @@ class Axial2DPosition(PlacedPosition):
             raise InputError(f"axial_2d positions need a width that 4 divides, not {self.width}")
         if base <= 0:
             raise InputError(f"the base of the wavelengths must be above 0, not {base}")
-        if (rows is not None and not learned) or (learned and base != 10000.0):
+        if (rows is not None and not learned) or (learned and base != BASE):
             raise InputError("rows are of learned positions, and base is of sinusoids; leave out the other")
         self.grid = Grid(columns, block_height, block_width)
         self.learned = learned
