@@ -201,7 +201,7 @@ def test_wrong_input_is_refused_before_anything_runs(faked, tmp_path, kinds, len
 def test_an_output_that_cannot_be_written_is_refused_before_anything_runs(faked, tmp_path):
     calls = faked(lambda name, length: result(1))
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="can't be written"):
+    with pytest.raises(InputError, match="cannot be written"):
         bench(["multi_head"], [16], tmp_path / "file" / "out")
     assert calls == []
 

@@ -116,14 +116,24 @@ def test_onnx_gives_equal_logits(runs, tmp_path):
         np.testing.assert_allclose(session.run(None, inputs)[0], expected, atol=1e-5)
 
 
+# In a process that has imported no more than it must; tokens, and then logits, on standard input and output.
+READ = """
+import json, sys
+import keras, numpy, zoo.architectures.transformer
+inputs = {name: numpy.array(tokens) for name, tokens in json.load(sys.stdin).items()}
+logits = keras.saving.load_model(sys.argv[1])(inputs)
+print(json.dumps(keras.ops.convert_to_numpy(logits).tolist()))
+"""
+
+
 def test_keras_reads_its_own_file(runs, tmp_path):
     trained = zoo.load(runs())
     export_keras(trained, tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
-    inputs = {"source": np.array([[4, 5, 2]]), "target": np.array([[1, 6]])}
-    np.testing.assert_allclose(
-        ops.convert_to_numpy(again(inputs)), ops.convert_to_numpy(trained.model(inputs)), atol=1e-6
-    )
+    inputs = {"source": [[4, 5, 2]], "target": [[1, 6]]}
+    words = [sys.executable, "-c", READ, str(tmp_path / "model.keras")]
+    done = subprocess.run(words, input=json.dumps(inputs), capture_output=True, text=True, check=True)
+    expected = trained.model({name: np.array(tokens) for name, tokens in inputs.items()})
+    np.testing.assert_allclose(json.loads(done.stdout), ops.convert_to_numpy(expected), atol=1e-6)
 
 
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="of the other backends")

@@ -25,6 +25,7 @@ from zoo.search.settings import TUNERS
 _RECIPE_FLAGS = ("recipe", *SHORT_FLAGS, "set", "plugin")
 _TRAINED_FLAGS = ("workdir", "recipe", "checkpoint", "average_last", "backend", "plugin")
 _DECODING_FLAGS = (*_TRAINED_FLAGS, "batch_size", *DECODING)
+_MEASURING_FLAGS = tuple(name for name in _DECODING_FLAGS if name != "n_best")  # what is measured is the best
 
 _BENCH_FLAGS = ("repeats", "rounds", "output", "backend", "plugin", "format")
 
@@ -204,7 +205,7 @@ def _define_flags() -> flags.FlagValues:
     )
     counts = {
         "beam": "hypotheses kept at every step; 1 is greedy",
-        "n_best": "outputs for each text, with their log-probabilities",
+        "n_best": "outputs for each text, with their log-probabilities; two may be a text in different subwords",
         "top_k": "draw from so many of the most likely tokens",
         "min_length": "tokens of an output at least",
         "max_length": "tokens of an output at most",
@@ -236,7 +237,7 @@ COMMANDS = {
     "evaluate": Command(
         running.evaluate,
         "measure a trained run, as JSON, on its task or on your files",
-        (*_DECODING_FLAGS, "data_dir", "split", "source", "reference", "limit"),
+        (*_MEASURING_FLAGS, "data_dir", "split", "source", "reference", "limit"),
     ),
     "generate": Command(
         running.generate,
@@ -255,7 +256,7 @@ COMMANDS = {
     "report": Command(
         inspecting.report,
         "measure a trained run and write its report anew, a page that needs no network",
-        (*_DECODING_FLAGS, "data_dir", "split", "limit"),
+        (*_MEASURING_FLAGS, "data_dir", "split", "limit"),
         help={"seed": "of drawn outputs"},
     ),
     "export": Command(

@@ -43,20 +43,47 @@ def replaced_folder(path: Path, mark: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
-    """Gives a file to write, of the same ending, which in the end takes the place of ``path``.
+    """As :func:`whole_file`, for a path that a person gave.
 
     Raises:
         InputError: it cannot be written.
     """
     path = _named(path)
-    partial = path.with_name(f"{path.stem}.partial{path.suffix}")
+    make_folder_of(path)
+    with _one_line(path), whole_file(path) as partial:
+        yield partial
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Gives a file to write, of the same ending, which in the end takes the place of ``path``."""
+    partial = partial_of(path)
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file, in UTF-8."""
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def make_folder_of(path: Path) -> None:
+    """Makes the folder in which a file will be.
+
+    Raises:
+        InputError: it cannot be made.
+    """
     with _one_line(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            yield partial
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+
+
+def partial_of(path: Path) -> Path:
+    """The name of a file while it is written."""
+    return path.with_name(f"{path.stem}.partial{path.suffix}")
 
 
 def _named(path: Path) -> Path:

@@ -244,6 +244,7 @@ def test_a_seed_is_a_draw():
         ({"top_p": 1.5, "sample": True}, "top_p must be above 0 and at most 1"),
         ({"top_k": 3}, "set sample, or leave them out"),
         ({"beam": 2, "sample": True}, "a beam searches and a sample is drawn"),
+        ({"n_best": 2, "sample": True}, "for several draws of a text give it several times"),
         ({"min_length": 5, "max_length": 4}, "min_length 5 is above max_length 4"),
         ({"length_penalty": -1.0}, "length_penalty must be at least 0"),
         ({"no_repeat_ngram": -1}, "no_repeat_ngram must be at least 0"),

@@ -43,6 +43,12 @@ def test_every_magnitude_is_tested_and_trained(task):
     assert 20 < max(large) <= min(large) + 1
 
 
+def test_the_first_of_a_split_are_of_all_magnitudes(task):
+    """For what looks at a part of it: a validation, ``--limit``."""
+    for split in ("valid", "test"):
+        assert set(magnitudes(task.numbers()[split][:30])) >= {3, 4, 5, 6}, split
+
+
 def test_small_numbers_are_left_to_train_on(task):
     trained = magnitudes(set(task.numbers()["train"]))
     assert trained[1] >= 6

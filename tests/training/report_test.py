@@ -64,13 +64,19 @@ def test_in_a_browser(page, in_browser, width):
         """
         page.querySelectorAll("#heads button")[1].click();
         page.querySelectorAll("#queries span")[1].dispatchEvent(new MouseEvent("mouseenter"));
+        const chosen = () => [...page.querySelectorAll("#queries span")].findIndex(s => s.style.background);
+        const [pointed, box] = [chosen(), page.querySelector("#map").getBoundingClientRect()];
+        page.querySelector("#map").dispatchEvent(new MouseEvent("mousemove", {clientY: box.bottom - 5}));
         const weights = [...page.querySelectorAll("#keys span")].map(s => +s.title);
         return {
           layers: page.querySelectorAll("#layer option").length,
+          pointed,
+          lowest: chosen() === page.querySelectorAll("#queries span").length - 1,
           pressed: page.querySelector("#heads button[aria-pressed=true]").textContent,
           sum: Math.round(100 * weights.reduce((a, b) => a + b, 0)) / 100,
         };
         """,
     )
     curves = page.read_text().count("<svg")
-    assert found == {"overflow": 0, "pictures": curves, "layers": 3, "pressed": "head 2", "sum": 1}
+    shown = {"overflow": 0, "pictures": curves, "layers": 3, "pressed": "head 2", "sum": 1}
+    assert found == shown | {"pointed": 1, "lowest": True}

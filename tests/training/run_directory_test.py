@@ -129,7 +129,7 @@ def test_killed_before_its_first_checkpoint(tiny, tmp_path, monkeypatch):
             run.claim(recipe)
     assert any(run.plugins.iterdir())
     with monkeypatch.context() as patch:  # and killed again while that is cleared away
-        patch.setattr("shutil.rmtree", lambda *args, **settings: killed(None, run.path / "half.partial"))
+        patch.setattr("shutil.rmtree", lambda *args, **settings: killed(None, run.path / "half.partial.csv"))
         with pytest.raises(ZeroDivisionError):
             run.claim(recipe)
     with run.claim(recipe):

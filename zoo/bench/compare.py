@@ -1,6 +1,5 @@
 """All points: in which order they are measured, and what is made of them."""
 
-import contextlib
 import csv
 import io
 import itertools
@@ -21,6 +20,7 @@ from zoo.bench.picture import draw
 from zoo.bench.point import Settings
 from zoo.errors import InputError
 from zoo.recipe import parse_value
+from zoo.whole import make_folder_of, replaced_file
 
 
 def bench(
@@ -61,8 +61,7 @@ def bench(
         raise InputError("name at least one attention kind and one length")
     if min(*lengths, settings.num_heads, settings.head_dim, settings.batch_size, settings.repeats, rounds) < 1:
         raise InputError("lengths, heads and their width, the batch, repeats and rounds must be at least 1")
-    with _writing(output):  # before the hour that the rest may take
-        output.parent.mkdir(parents=True, exist_ok=True)
+    make_folder_of(output)  # before the hour that the rest may take
 
     results = {(kind, length): [] for kind in kinds for length in lengths}
     failures: dict[tuple[str, int], str] = {}
@@ -175,16 +174,5 @@ def _table(rows: list[dict[str, Any]]) -> bytes:
 
 
 def _write(output: Path, ending: str, content: bytes) -> None:
-    """Writes one of the files, whole or not at all."""
-    partial = output.with_name(output.name + ending + ".partial")
-    with _writing(output):
+    with replaced_file(output.with_name(output.name + ending)) as partial:
         partial.write_bytes(content)
-        partial.replace(output.with_name(output.name + ending))
-
-
-@contextlib.contextmanager
-def _writing(output: Path):
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{str(output)!r} can't be written: {error.strerror}; name another output") from error

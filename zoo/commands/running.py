@@ -28,7 +28,9 @@ def _train_and_say(train, recipe, workdir) -> None:
         kept = (workdir / "last.npz").is_file()
         on = "the same command goes on from the last checkpoint" if kept else "there is no checkpoint yet to go on from"
         raise KeyboardInterrupt(on) from None
-    print(f"best: {', '.join(f'{k} {v}' for k, v in result.items() if k.startswith('best_'))}; use it:")
+    best = {name.removeprefix("best_"): value for name, value in result.items() if name.startswith("best_")}
+    shown = (f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in best.items())
+    print(f"best: {', '.join(shown)}; use it:")
     print(f"  zoo evaluate --workdir={workdir}\n  zoo generate --workdir={workdir} --text='...'")
 
 

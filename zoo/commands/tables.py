@@ -23,4 +23,6 @@ def print_rows(rows: list[dict[str, str]], form: str | None) -> None:
         widths = {name: max(len(row[name]) for row in rows) for name in names[:-1]}
         room = shutil.get_terminal_size().columns - sum(widths.values()) - 2 * len(widths)
         for row in rows:
-            print("  ".join([*(row[n].ljust(widths[n]) for n in names[:-1]), row[names[-1]][: max(room, 20)]]))
+            last, most = row[names[-1]], max(room, 20)
+            last = last if len(last) <= most else f"{last[: most - 1].rstrip()}…"
+            print("  ".join([*(row[n].ljust(widths[n]) for n in names[:-1]), last]))

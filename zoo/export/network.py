@@ -12,12 +12,15 @@ from zoo.whole import replaced_file
 
 
 def export_keras(trained: Trained, path: Path) -> None:
-    """Writes the model as Keras does; where ``zoo`` and its plugins are imported, ``keras.saving.load_model`` reads it.
+    """Writes the model as Keras does.
+
+    ``keras.saving.load_model`` reads it where the module of its architecture (``zoo.architectures.transformer``) is
+    imported and the plugins of the run are loaded.
 
     Raises:
         InputError: the file cannot be written.
     """
-    with replaced_file(path) as partial:
+    with replaced_file(path) as partial, quiet():
         trained.model.save(partial)
 
 
@@ -38,7 +41,7 @@ def export_onnx(trained: Trained, path: Path) -> None:
     try:
         import tf2onnx  # noqa: F401
     except ImportError as error:
-        raise InputError("ONNX needs tf2onnx: pip install 'attention-zoo[onnx]'") from error
+        raise InputError("ONNX needs tf2onnx: pip install 'attention-zoo[onnx]', in a clone '.[onnx]'") from error
     names = {"encoder_decoder": ("source", "target")}.get(trained.model.layout, ("tokens",))
     trained.model({name: np.ones((1, 2), "int32") for name in names})  # Keras exports what has been called
     signature = [{name: keras.InputSpec(shape=(None, None), dtype="int32", name=name) for name in names}]

@@ -15,6 +15,7 @@ import tensorflow as tf
 from zoo.errors import InputError
 from zoo.generation import beam, single
 from zoo.generation.trained import Trained
+from zoo.quiet import quiet
 from zoo.tasks.text_pairs import TextPairs
 from zoo.tokens import BEGIN, END, PAD
 from zoo.whole import replaced_folder
@@ -112,7 +113,7 @@ def export_saved_model(trained: Trained, path: Path) -> None:
     if not isinstance(trained.task, TextPairs):
         raise InputError(f"task {trained.recipe.task.name!r} is not from texts to texts; export --format=keras")
     model = TextModel(trained)
-    with replaced_folder(path, "saved_model.pb") as partial:
+    with replaced_folder(path, "saved_model.pb") as partial, quiet():
         tf.saved_model.save(model, str(partial), signatures={"serving_default": model.serve})
 
 

@@ -62,10 +62,12 @@ class Decoding:
             raise InputError(f"top_p must be above 0 and at most 1, not {self.top_p}")
         if self.max_length is not None and self.min_length > self.max_length:
             raise InputError(f"min_length {self.min_length} is above max_length {self.max_length}")
-        if self.n_best > self.beam:
-            raise InputError(f"n_best {self.n_best} needs a beam at least as wide, and it is {self.beam}")
         if self.sample and self.beam > 1:
             raise InputError("a beam searches and a sample is drawn: set beam to 1, or leave out sample")
+        if self.sample and self.n_best > 1:
+            raise InputError("n_best is of a beam; for several draws of a text give it several times")
+        if self.n_best > self.beam:
+            raise InputError(f"n_best {self.n_best} needs a beam at least as wide, and it is {self.beam}")
         if not self.sample and (self.top_k is not None or self.top_p is not None or self.temperature != 1):
             raise InputError("temperature, top_k and top_p are of drawn outputs; set sample, or leave them out")
 

@@ -87,15 +87,16 @@ _WIDGET = """<style>
   .line span { padding: .1rem .35rem; border-radius: .25rem; border: 1px solid #ddd; cursor: default; white-space: pre }
   .line span:focus { outline: 2px solid #35356f }
   .label { color: #666; font-size: .85rem }
-  canvas { width: 100%; image-rendering: pixelated; border: 1px solid #ddd; max-height: 32rem }
+  .map { overflow-x: auto; margin-top: 1rem }
 </style>
 @NOTE@
 <label>Layer <select id="layer"></select></label><span id="heads" role="group" aria-label="Head"></span>
-<div class="label">From: the token that was read, after which a decoder writes the next (point, or press Tab)</div>
+<div class="label">From: the token that was read, after which a decoder writes the next (point at it or press Tab)</div>
 <div class="line" id="queries"></div>
 <div class="label">To: the darker, the more of its attention</div>
 <div class="line" id="keys"></div>
-<canvas id="map" role="img" aria-label="All weights: a row for each token from, a column for each token to"></canvas>
+<div class="map"><canvas id="map" role="img"
+  aria-label="All weights: a row for each token from, a column for each token to"></canvas></div>
 <script>
 const data = @DATA@;
 const at = id => document.getElementById(id);
@@ -132,13 +133,45 @@ function show() {
     s.style.color = w > .5 ? "#fff" : "";
     s.title = w.toFixed(3);
   });
-  const canvas = at("map"), context = canvas.getContext("2d");
-  canvas.width = l.keys.length;
-  canvas.height = l.queries.length;
+  draw(l, weights);
+}
+// The whole matrix with its tokens at the side and on top; cells become smaller with the sentence.
+function draw(l, weights) {
+  const canvas = at("map"), context = canvas.getContext("2d"), font = "12px system-ui, sans-serif";
+  const size = Math.max(14, Math.min(28, Math.floor(900 / l.keys.length)));
+  context.font = font;
+  const room = tokens => 10 + Math.ceil(Math.max(...tokens.map(token => context.measureText(token).width)));
+  const left = room(l.queries), top = room(l.keys), scale = window.devicePixelRatio || 1;
+  const width = left + size * l.keys.length + 1, height = top + size * l.queries.length + 1;
+  [canvas.width, canvas.height] = [width * scale, height * scale];
+  [canvas.style.width, canvas.style.height] = [width + "px", height + "px"];
+  canvas.onmousemove = e => {
+    const row = Math.floor((e.offsetY - top) / size);
+    if (row >= 0 && row < l.queries.length && row !== query) { query = row; show(); }
+  };
+  context.scale(scale, scale);
+  context.font = font;
+  context.textBaseline = "middle";
   weights.forEach((row, y) => row.forEach((w, x) => {
     context.fillStyle = `rgba(53, 53, 111, ${w})`;
-    context.fillRect(x, y, 1, 1);
+    context.fillRect(left + x * size, top + y * size, size, size);
   }));
+  context.strokeStyle = "#ddd";
+  context.strokeRect(left + .5, top + .5, size * l.keys.length, size * l.queries.length);
+  l.queries.forEach((token, i) => {
+    context.fillStyle = i === query ? "#b36b00" : "#222";
+    context.textAlign = "right";
+    context.fillText(token, left - 5, top + (i + .5) * size);
+  });
+  context.fillStyle = "#222";
+  context.textAlign = "left";
+  l.keys.forEach((token, i) => {
+    context.save();
+    context.translate(left + (i + .5) * size, top - 5);
+    context.rotate(-Math.PI / 2);
+    context.fillText(token, 0, 0);
+    context.restore();
+  });
 }
 build();
 </script>

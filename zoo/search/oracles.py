@@ -23,7 +23,7 @@ from keras_tuner.engine import trial as kt_trial
 
 from zoo.errors import InputError
 from zoo.search.settings import FACTOR, Search
-from zoo.training.run_directory import write_text
+from zoo.whole import write_text
 
 _DRAWS = 1000  #: In a row that were tried or can't be built: then the space is taken to be exhausted.
 

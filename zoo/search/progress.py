@@ -7,7 +7,7 @@ from pathlib import Path
 
 from zoo.search.results import Results, Trial, collect
 from zoo.search.settings import Search
-from zoo.training.run_directory import write_text
+from zoo.whole import write_text
 
 
 class Progress:

@@ -12,8 +12,7 @@ from zoo.inspect.page import document
 from zoo.search.effects import Effect, effects
 from zoo.search.picture import curves, effect_plot, parallel_coordinates
 from zoo.search.results import Results
-from zoo.training.run_directory import write_text
-from zoo.whole import replaced_file
+from zoo.whole import replaced_file, write_text
 
 REPORT = "report.html"
 
@@ -68,7 +67,8 @@ def _effect_table(found: Sequence[Effect]) -> str:
     head = "".join(f"<th>{name}</th>" for name in ("setting", "value", "trials", "effect", "5 %", "95 %"))
     rows = "".join(
         f"<tr><td>{html.escape(e.path)}</td><td>{html.escape(e.value)}</td><td>{e.trials}</td>"
-        f"<td>{e.mean:+.4g}</td><td>{e.low:+.4g}</td><td>{e.high:+.4g}</td></tr>"
+        + "".join(f"<td>{round(number, 12) + 0.0:+.4g}</td>" for number in (e.mean, e.low, e.high))
+        + "</tr>"
         for e in found
     )
     return f'{note}<div class="wide"><table><tr>{head}</tr>{rows}</table></div>'

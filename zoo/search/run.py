@@ -17,7 +17,7 @@ from zoo.quiet import quiet
 from zoo.search.child import begin, end, get_ready, told
 from zoo.search.results import Results, collect
 from zoo.search.settings import Search, read_search
-from zoo.training.run_directory import write_text
+from zoo.whole import partial_of, write_text
 
 SETTINGS = "search.json"
 
@@ -94,7 +94,7 @@ def _claim(search: Search, directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         if not file.exists():
-            foreign = [p.name for p in directory.iterdir() if p.name != f"{SETTINGS}.partial"]
+            foreign = [p.name for p in directory.iterdir() if p.name != partial_of(file).name]
             if foreign:
                 raise InputError(
                     f"{str(directory)!r} has files and is no search ({foreign[0]}); choose another --workdir"

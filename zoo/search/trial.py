@@ -17,7 +17,8 @@ from zoo.errors import InputError
 from zoo.quiet import quiet
 from zoo.recipe import Recipe, from_json
 from zoo.search.child import begin, end, get_ready, told
-from zoo.training.run_directory import InUseError, RunDirectory, write_text
+from zoo.training.run_directory import InUseError, RunDirectory
+from zoo.whole import write_text
 
 RESULT = "result.json"
 RUN = "run"

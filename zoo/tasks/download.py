@@ -44,7 +44,7 @@ def fetch(url: str, sha256: str, path: Path) -> Path:
         )
     if not there:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # two processes may fetch it at once
         partial.write_bytes(data)
         partial.replace(path)
     return path

@@ -53,7 +53,7 @@ class NumberWords(TextPairs):
     def numbers(self) -> dict[str, list[int]]:
         """The numbers of each split; none is in two of them.
 
-        Test and validation take equally many of each magnitude, as far as a tenth of the magnitude goes.
+        Test and validation take equally many of each magnitude, as far as a tenth of the magnitude goes, in no order.
         """
         rng = random.Random(self.seed)
         splits: dict[str, list[int]] = {}
@@ -68,6 +68,7 @@ class NumberWords(TextPairs):
                 chosen = _sample(rng, low, high, count, taken) if isinstance(free, int) else rng.sample(free, count)
                 splits[split] += chosen
                 taken |= set(chosen)
+            random.Random(self.seed).shuffle(splits[split])  # so that the first ones are of all magnitudes
         train: list[int] = []
         while len(train) < self.sizes["train"]:  # with repetition: that is what makes small numbers common
             number = int(math.exp(rng.uniform(0, self.digits * math.log(10)))) - 1

@@ -14,6 +14,7 @@ import tensorflow as tf
 from zoo.errors import InputError
 from zoo.quiet import quiet
 from zoo.tokens import BEGIN, END, PAD, UNKNOWN
+from zoo.whole import whole_file
 
 
 class Subwords:
@@ -84,9 +85,8 @@ class Subwords:
 
     def save(self, path: Path) -> None:
         """Writes the sentencepiece model, whole or not at all."""
-        partial = path.with_suffix(".partial")
-        partial.write_bytes(self.model)
-        partial.replace(path)
+        with whole_file(path) as partial:
+            partial.write_bytes(self.model)
 
     @property
     def size(self) -> int:

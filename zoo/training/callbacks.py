@@ -13,7 +13,8 @@ from zoo.errors import InputError
 from zoo.recipe import TrainConfig
 from zoo.tasks.base import Batches
 from zoo.training import checkpoint
-from zoo.training.run_directory import RunDirectory, write_text
+from zoo.training.run_directory import RunDirectory
+from zoo.whole import write_text
 
 
 class Rounds(keras.callbacks.Callback):

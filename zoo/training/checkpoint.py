@@ -16,6 +16,7 @@ import numpy as np
 from keras import ops
 
 from zoo.errors import InputError
+from zoo.whole import whole_file
 
 _META = "meta"
 FORMAT = 1
@@ -84,12 +85,10 @@ def average(paths: list[Path]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 def write(path: Path, values: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
     """Writes values and what is known of them, whole or not at all, and to the disk before it returns."""
-    partial = path.with_suffix(".partial")
-    with open(partial, "wb") as file:
+    with whole_file(path) as partial, open(partial, "wb") as file:
         np.savez(file, **values, **{_META: np.array(json.dumps({"format": FORMAT, **meta}))})
         file.flush()
         os.fsync(file.fileno())
-    partial.replace(path)
 
 
 def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -55,7 +55,7 @@ def load(
         if not 0 < average_last <= len(kept):
             raise InputError(
                 f"{str(run.path)!r} keeps the weights of {len(kept)} validations, of which {average_last} can't be "
-                "averaged; train.keep_last says how many a run keeps"
+                "averaged; train.validate_every says how often a run validates, and train.keep_last how many it keeps"
             )
         values, meta = checkpoint.average(kept[-average_last:])
     variables = checkpoint.named_variables(model)

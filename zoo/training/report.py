@@ -11,7 +11,8 @@ from zoo.generation.trained import Trained
 from zoo.inspect.maps import attention_maps
 from zoo.inspect.page import document, widget
 from zoo.recipe import flatten
-from zoo.training.run_directory import RunDirectory, write_text
+from zoo.training.run_directory import RunDirectory
+from zoo.whole import write_text
 
 
 def write_report(run: RunDirectory, trained: Trained, measured: dict[str, Any] | None = None) -> None:
@@ -103,7 +104,8 @@ def _attention(trained: Trained) -> str:
         if not few:
             return ""
         source, target = max(few, key=lambda pair: len(pair[0]))  # one with something to see
-        return widget(attention_maps(trained, source, target))
+        shown = f"<p>{html.escape(source)} → {html.escape(target)}</p>"
+        return shown + widget(attention_maps(trained, source, target))
     except InputError as error:
         return f"<p>{html.escape(str(error))}</p>"
 

@@ -12,6 +12,7 @@ from typing import Any
 from zoo import recipe as recipes
 from zoo.errors import InputError
 from zoo.recipe import Recipe, flatten
+from zoo.whole import partial_of, write_text
 
 
 class InUseError(InputError):
@@ -96,7 +97,7 @@ class RunDirectory:
                 ) from error
             return
         lock = lock_file.name if not lock_file.is_file() or not lock_file.stat().st_size else None
-        foreign = [p.name for p in self.path.iterdir() if p.name not in (lock, f"{self.recipe_file.name}.partial")]
+        foreign = [p.name for p in self.path.iterdir() if p.name not in (lock, partial_of(self.recipe_file).name)]
         if foreign:
             raise InputError(
                 f"{str(self.path)!r} has files and is no run directory ({foreign[0]}); choose another --workdir"
@@ -137,7 +138,7 @@ class RunDirectory:
     def _clear(self) -> None:
         """Removes what a run writes."""
         files = (self.environment_file, self.best, self.log_file, self.samples_file, self.report_file)
-        for file in (*files, *self.path.glob("*.subwords"), *self.path.glob("*.partial")):
+        for file in (*files, *self.path.glob("*.subwords"), *self.path.glob("*.partial.*")):
             file.unlink(missing_ok=True)
         for folder in (self.plugins, self.tensorboard, self.checkpoints):
             shutil.rmtree(folder, ignore_errors=True)
@@ -168,7 +169,7 @@ class RunDirectory:
 
     def kept(self) -> list[Path]:
         """The weights that are kept of the last validations, the last one last."""
-        return sorted(self.checkpoints.glob("*.npz"))
+        return sorted(file for file in self.checkpoints.glob("*.npz") if file.stem.isdecimal())
 
     def write_environment(self, facts: dict[str, Any]) -> None:
         """Adds to what is known of where and how the run ran."""
@@ -188,10 +189,3 @@ class RunDirectory:
         writer.writeheader()
         writer.writerows(rows)
         write_text(self.log_file, text.getvalue())
-
-
-def write_text(path: Path, text: str) -> None:
-    """Writes a text file, whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
