@@ -2,10 +2,8 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -17,7 +15,6 @@ from zoo import Decoding, ModelConfig, Recipe, TaskConfig, TrainConfig
 from zoo.errors import InputError
 from zoo.export.network import export_keras, export_onnx
 from zoo.export.saved_model import export_saved_model
-from zoo.whole import replaced_folder
 
 TEXTS = ["abcd", "", "hgfe dcba", "a", "fedc ab"]
 
@@ -146,47 +143,14 @@ def test_other_backends_say_how(runs, tmp_path):
 # Whole or not at all
 
 
-def test_a_folder_takes_the_place_of_its_like_alone(tmp_path):
-    path = tmp_path / "model"
-    for text in ("first", "second"):
-        with replaced_folder(path, "mark") as partial:
-            (partial / "mark").write_text(text)
-        assert (path / "mark").read_text() == text
-    with pytest.raises(RuntimeError), replaced_folder(path, "mark"):
-        raise RuntimeError
-    assert (path / "mark").read_text() == "second"
-    assert [file.name for file in tmp_path.iterdir()] == ["model"]
-    (tmp_path / "mine").mkdir()
-    with pytest.raises(InputError, match="holds no mark"), replaced_folder(tmp_path / "mine", "mark"):
-        pass
-
-
-def test_killed_between_two_renames(tmp_path):
-    with replaced_folder(tmp_path / "model", "mark") as partial:
-        (partial / "mark").write_text("first")
-    (tmp_path / "model").rename(tmp_path / "model.old")
-    with pytest.raises(RuntimeError), replaced_folder(tmp_path / "model", "mark"):
-        raise RuntimeError
-    assert (tmp_path / "model" / "mark").read_text() == "first"
-    shutil.copytree(tmp_path / "model", tmp_path / "model.old")  # killed before it was gone
-    with replaced_folder(tmp_path / "model", "mark") as partial:
-        (partial / "mark").write_text("second")
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
-    assert (tmp_path / "model" / "mark").read_text() == "second"
-
-
-def test_no_name_to_write():
-    with pytest.raises(InputError, match="'/' cannot be written"), replaced_folder(Path("/"), "mark"):
-        pass
-
-
 def test_the_command(called, refused, runs, tmp_path):
     code, out, err = called("export", f"--workdir={runs()}", "--format=keras", f"--output={tmp_path}/m.keras")
     assert (code, out, err) == (0, f"{tmp_path}/m.keras\n", "")
     assert (tmp_path / "m.keras").is_file()
     assert "no --format=tsv; it has: saved_model, onnx, keras" in refused("export", "--workdir=x", "--format=tsv")
     assert "no --format=onnx; it has: table, tsv, json" in refused("list", "--format=onnx")
-    assert "ends in .keras" in refused("export", "--workdir=x", "--format=keras", "--output=m.h5")
+    for wrong in ("m.h5", ".keras"):
+        assert "ends in .keras" in refused("export", "--workdir=x", "--format=keras", f"--output={wrong}")
     (tmp_path / "mine").mkdir()
     if keras.backend.backend() == "tensorflow":
         assert "holds no saved_model.pb" in refused("export", f"--workdir={runs()}", f"--output={tmp_path}/mine")

@@ -5,6 +5,7 @@ Nothing here imports Keras or TensorFlow until a command needs it: the flags dec
 
 import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -54,7 +55,7 @@ def main(argv: list[str] | None = None) -> None:
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
     except InputError as error:
-        _end(str(error))
+        _end(_said(error))
     except SystemExit as error:
         _end(f"a plugin or a recipe ended the program by sys.exit({error.code!r})")
     except MemoryError:
@@ -65,7 +66,7 @@ def main(argv: list[str] | None = None) -> None:
             sys.exit(0)
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
         if not full and not error.filename:
-            raise
+            _end_in_plugin(error)
         kept = "; nothing that was there is lost" if full else ""
         _end(f"{error.strerror}{f': {error.filename}' if error.filename else ''}{kept}")
     except KeyboardInterrupt as interrupt:
@@ -73,17 +74,30 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(130)
     except Exception as error:
         if type(error).__name__ == "ResourceExhaustedError":  # TensorFlow's, which is not imported here
-            _end("memory ran out; lower batch_tokens, batch_size, beam, max_length or the sizes of the model")
-        where = _in_plugin(error)
-        if where is None:
-            raise
-        _end(f"{where}: {type(error).__name__}: {' '.join(str(error).split())[:300]}")
+            if os.strerror(errno.ENOSPC) in str(error):
+                _end(f"{os.strerror(errno.ENOSPC)}; nothing that was there is lost")
+            _end("memory ran out; give shorter texts, or lower batch_tokens, batch_size, beam, max_length or the model")
+        _end_in_plugin(error)
     sys.exit(code)
 
 
 def _end(line: str) -> NoReturn:
     print(f"zoo: {line}", file=sys.stderr)
     sys.exit(2)
+
+
+def _end_in_plugin(error: Exception) -> NoReturn:
+    """Ends with one line where a plugin failed; what is no plugin's fault is raised on."""
+    where = _in_plugin(error)
+    if where is None:
+        raise error
+    _end(f"{where}: {type(error).__name__}: {_said(error)[:300]}")
+
+
+def _said(error: Exception) -> str:
+    """What an error says, in a line, without what Keras puts around it when a layer raises."""
+    inside = re.search(r"^Exception encountered when calling .*?\x1b\[1m(.*?)\x1b\[0m", str(error), re.DOTALL)
+    return " ".join((inside[1] if inside else str(error)).split())
 
 
 def _in_plugin(error: BaseException) -> str | None:

@@ -13,6 +13,10 @@ class UnknownNameError(InputError):
     """Nothing goes by the name that was given; a plugin that failed to load may be why."""
 
 
+class MissingMethodError(InputError, NotImplementedError):
+    """A class of one's own lacks a method that it must define."""
+
+
 def near(name: str, names) -> str:
     """`` (did you mean 'x'?)`` when ``name`` resembles one of ``names``, else an empty string."""
     import difflib

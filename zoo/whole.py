@@ -1,11 +1,15 @@
 """Files and folders that are there whole, or not at all."""
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from zoo.errors import InputError
+
+#: A file in a folder that is being written: by it the next process knows what a killed one left.
+_UNFINISHED = "zoo-unfinished"
 
 
 @contextlib.contextmanager
@@ -17,20 +21,23 @@ def replaced_folder(path: Path, mark: str) -> Iterator[Path]:
         mark: that name.
 
     Raises:
-        InputError: another folder or file is there, or it cannot be written.
+        InputError: another folder or file is there, or where the folder lies meanwhile; or it cannot be written.
     """
     path = _named(path)
     partial, old = (path.with_name(f"{path.name}.{ending}") for ending in ("partial", "old"))
     with _one_line(path):
-        if path.exists() and not (path / mark).is_file():
-            raise InputError(f"{str(path)!r} is there and holds no {mark}; choose another --output")
+        for there, own in ((path, mark), (old, mark), (partial, _UNFINISHED)):
+            if os.path.lexists(there) and not (there / own).is_file():
+                raise InputError(f"{str(there)!r} is there and holds no {own}; choose another --output")
         if old.exists() and not path.exists():  # of a process that was killed between two renames
             old.rename(path)
         for leftover in (partial, old):  # or a little later
             shutil.rmtree(leftover, ignore_errors=True)
         partial.mkdir(parents=True)
+        (partial / _UNFINISHED).touch()
         try:
             yield partial
+            (partial / _UNFINISHED).unlink()
             if path.exists():
                 path.rename(old)
             partial.rename(path)
@@ -50,14 +57,15 @@ def replaced_file(path: Path) -> Iterator[Path]:
     """
     path = _named(path)
     make_folder_of(path)
-    with _one_line(path), whole_file(path) as partial:
+    beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")  # no file of that person's
+    with _one_line(path), whole_file(path, beside) as partial:
         yield partial
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Gives a file to write, of the same ending, which in the end takes the place of ``path``."""
-    partial = partial_of(path)
+def whole_file(path: Path, partial: Path | None = None) -> Iterator[Path]:
+    """Gives a file to write, :func:`partial_of` when not named, which in the end takes the place of ``path``."""
+    partial = partial or partial_of(path)
     try:
         yield partial
         partial.replace(path)
@@ -87,8 +95,8 @@ def partial_of(path: Path) -> Path:
 
 
 def _named(path: Path) -> Path:
-    """The whole path, which ends in a name."""
-    path = path.absolute()
+    """The whole path, which ends in a name; of a link what it leads to."""
+    path = path.resolve()
     if not path.name:
         raise InputError(f"{str(path)!r} cannot be written; choose another --output")
     return path

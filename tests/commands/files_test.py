@@ -4,9 +4,11 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from zoo import recipe as recipes
+from zoo.training import checkpoint
 from zoo.training.run_directory import RunDirectory
 
 # Data
@@ -219,6 +221,20 @@ def test_a_damaged_best_checkpoint(refused, copied, damage):
 def test_a_missing_checkpoint(refused, copied):
     (copied / "best.npz").unlink()
     assert "there is no checkpoint" in refused("evaluate", f"--workdir={copied}")
+
+
+def test_weights_that_are_no_numbers(refused, copied):
+    values, meta = checkpoint.read(copied / "best.npz")
+    name = next(iter(values))
+    checkpoint.write(copied / "best.npz", values | {name: np.full_like(values[name], np.nan)}, meta)
+    assert f"{name!r} holds NaN or infinity" in refused("generate", f"--workdir={copied}", "--text=ab")
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"versions": 3}', ""])
+def test_a_damaged_environment_is_left_out(called, copied, text):
+    (copied / "environment.json").write_text(text)
+    code, _, err = called("report", f"--workdir={copied}", "--limit=2")
+    assert (code, err) == (0, "")
 
 
 def test_a_checkpoint_of_another_model(refused, copied):

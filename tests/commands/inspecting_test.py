@@ -2,12 +2,14 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from zoo.inspect.maps import attention_layers, attention_maps
+from zoo.inspect.page import write_page
 from zoo.training.load import load
 
 
@@ -18,7 +20,7 @@ def test_attend_writes_a_picture_and_a_page(called, trained):
     assert Path("seen/abc.png").read_bytes().startswith(b"\x89PNG")
     page = Path("seen/abc.html").read_text()
     assert not re.search(r"""(src|href)\s*=|https?://|@\w+@""", page)  # nothing from elsewhere, nothing left out
-    data = json.loads(re.search(r"const data = (.*);\n", page)[1].replace("<\\/", "</"))
+    data = json.loads(re.search(r"const data = (.*);\n", page)[1])
     layers = {layer["name"]: layer for layer in data}
     assert set(layers) == {"encoder 1", "decoder 1", "decoder 1 across"}
     assert layers["encoder 1"]["keys"] == layers["decoder 1 across"]["keys"]
@@ -27,6 +29,24 @@ def test_attend_writes_a_picture_and_a_page(called, trained):
         assert weights.shape == (2, len(layer["queries"]), len(layer["keys"]))
         np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-3)
     assert not np.triu(np.array(layers["decoder 1"]["weights"]), 1).any()
+
+
+@pytest.mark.parametrize("text", ["<!--<script>", "</script><script>alert(1)</script>"])
+def test_a_text_is_no_part_of_the_page(trained, tmp_path, text):
+    page = tmp_path / "page.html"
+    write_page(replace(attention_maps(load(trained), "ab", "ab"), source=text, output=text), page)
+    assert text not in page.read_text()
+    maps = attention_maps(load(trained), "ab", "ab")
+    layers = [replace(layer, queries=[text] * len(layer.queries)) for layer in maps.maps]
+    write_page(replace(maps, maps=layers), page)
+    assert page.read_text().count("<script") == page.read_text().count("</script>") == 1
+
+
+def test_an_output_without_a_name(refused, trained):
+    for output in ("/", "new/", ".png"):
+        assert f"--output={output} names no file" in refused(
+            "attend", f"--workdir={trained}", "--text=a", f"--output={output}"
+        )
 
 
 def test_weights_are_those_that_the_layer_gives(trained):

@@ -140,6 +140,8 @@ class Odd(Attention):
         ("sys.exit(0)", "pass", "plugin 'odd.py' failed to import: SystemExit: 0"),
         ("", "raise RuntimeError('not today')", "odd.py' failed in logits, line 9: RuntimeError: "),
         ("", "sys.exit(3)", "a plugin or a recipe ended the program by sys.exit(3)"),
+        ("", "raise OSError(2, 'gone', 'its.txt')", "odd.py' failed in logits, line 9: "),
+        ("", "pass", "zoo: Odd.logits returns nothing\n"),
     ],
 )
 def test_a_plugin_that_fails_is_named(command, small, now, later, message):
@@ -213,13 +215,15 @@ def test_a_draw_does_not_depend_on_how_the_lines_come(called, trained, monkeypat
 
 
 def test_interactive(command, refused, trained):
-    lines = ["ab", "abc" * 20, "hgf", "", "never read"]
-    done = command("generate", f"--workdir={trained}", "--interactive", input="\n".join(lines))
+    lines = ["ab", "\udcff", "abc" * 20, "hgf", "", "never read"]  # one is the byte FF, which is no UTF-8
+    text = {"input": "\n".join(lines), "encoding": "utf-8", "errors": "surrogateescape"}
+    done = command("generate", f"--workdir={trained}", "--interactive", **text)
     assert done.returncode == 0
     expected = command("generate", f"--workdir={trained}", "--text=ab", "--text=hgf")
     assert done.stdout == expected.stdout
     assert "greedy; an empty line or Ctrl-D ends" in done.stderr
     assert "zoo: a text of 62 tokens is longer" in done.stderr
+    assert "zoo: this line is not UTF-8: byte 0 is 0xff" in done.stderr
     assert "not both" in refused("generate", f"--workdir={trained}", "--interactive", "--text=ab")
 
 

@@ -9,6 +9,7 @@ from keras import ops
 from zoo import registry
 from zoo.architectures.base import Architecture
 from zoo.errors import InputError
+from zoo.generation import single
 from zoo.generation.decoder import Decoder, decode_all
 from zoo.generation.settings import Decoding
 from zoo.tokens import BEGIN, END, PAD
@@ -227,6 +228,14 @@ def test_draws_have_their_distribution(settings, expected):
     assert (np.abs(found - expected) <= 4.5 * np.sqrt(expected * (1 - expected) / 4000)).all()
 
 
+def test_a_very_small_share_of_the_probability_is_the_most_likely():
+    """Of each row, whatever the others are."""
+    scores = np.array([[0.0, 3.0, 1.0], [50.0, 40.0, 60.0]], "float32")
+    for settings in (Decoding(sample=True, top_p=1e-300), Decoding(sample=True, temperature=1e-6)):
+        found = single._drawn(ops.convert_to_tensor(scores), settings, ops.convert_to_tensor([0, 1]), 0)
+        assert np.argmax(ops.convert_to_numpy(found), -1).tolist() == [1, 2], settings
+
+
 def test_a_seed_is_a_draw():
     np.testing.assert_array_equal(drawn(seed=3), drawn(seed=3))
     assert (drawn(seed=3) != drawn(seed=4)).any()
@@ -237,8 +246,12 @@ def test_a_seed_is_a_draw():
     [
         ({"beam": 0}, "beam must be at least 1, not 0"),
         ({"n_best": 2}, "n_best 2 needs a beam at least as wide"),
-        ({"temperature": 0.0, "sample": True}, "temperature must be a number above 0"),
-        ({"temperature": float("nan"), "sample": True}, "temperature must be a number above 0"),
+        ({"temperature": 0.0, "sample": True}, "temperature must be from 1e-6 to 1e6, not 0.0"),
+        ({"temperature": float("nan"), "sample": True}, "temperature must be from 1e-6 to 1e6, not nan"),
+        ({"beam": 2.5}, "beam must be a whole number, not 2.5"),
+        ({"seed": None}, "seed must be a whole number, not None"),
+        ({"length_penalty": None}, "length_penalty must be a number, not None"),
+        ({"sample": "no"}, "sample must be True or False, not 'no'"),
         ({"length_penalty": float("inf"), "beam": 2}, "length_penalty must be at least 0, not inf"),
         ({"beam": 10**8}, "beam must be at most 1000000"),
         ({"top_p": 1.5, "sample": True}, "top_p must be above 0 and at most 1"),

@@ -51,6 +51,9 @@ def test_bad_options(make_kind, name, settings, message):
         ("logits", None, "Mine.logits returns nothing"),
         ("attend", None, r"Mine.attend must return \(context, scores\), not None"),
         ("attend", [1, 2], r"not \[1, 2\]"),
+        ("attend", ("a", None), "must return a context of the queries' shape .*, not 'a'"),
+        ("attend", (np.zeros((1, 1, HEADS, HEAD_DIM)), None), r"not \(1, 1, "),  # would be broadcast
+        ("attend", (np.zeros((1, 3, HEADS)), None), r"not \(1, 3, "),
     ],
 )
 def test_a_kind_that_returns_something_else(rng, method, returned, message):

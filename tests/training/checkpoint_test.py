@@ -42,6 +42,18 @@ def test_a_failed_write_leaves_the_last_one(tmp_path, monkeypatch):
     assert checkpoint.read(tmp_path / "a.npz")[1]["step"] == 1
 
 
+@pytest.mark.parametrize(
+    ("other", "meta"),
+    [({"a/kernel": np.zeros((3, 2))}, {"step": 2}), ({"a/kernel": np.array(["x"])}, {}), ({}, {"step": 2})],
+)
+def test_what_cannot_be_averaged(tmp_path, other, meta):
+    weights = {"a/kernel": VALUES["a/kernel"]}
+    checkpoint.write(tmp_path / "a.npz", weights, {"step": 1})
+    checkpoint.write(tmp_path / "b.npz", other, meta)
+    with pytest.raises(InputError, match=r"b\.npz' cannot be averaged with the others: 'a/kernel'"):
+        checkpoint.average([tmp_path / "a.npz", tmp_path / "b.npz"])
+
+
 def test_missing(tmp_path):
     with pytest.raises(InputError, match=r"there is no checkpoint .*a\.npz'; train first"):
         checkpoint.read(tmp_path / "a.npz")

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from zoo.errors import InputError
 from zoo.training import checkpoint
 from zoo.training.evaluate import evaluate, teacher_forced
 from zoo.training.load import load
@@ -95,3 +96,44 @@ def test_it_says_what_was_measured(trained_run):
 
 def test_nothing_to_generate(trained):
     assert trained.generate([]) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ("abc", "texts are a list"),
+        (5, "texts are a list"),
+        ([None], "a text is a string"),
+        ([b"ab"], "a text is a string"),
+    ],
+)
+def test_what_is_no_list_of_texts(trained, texts, message):
+    with pytest.raises(InputError, match=message):
+        trained.generate(texts)
+
+
+def test_a_generator_of_texts(trained):
+    assert trained.generate(text for text in ["ab", "cd"]) == trained.generate(["ab", "cd"])
+    with pytest.raises(InputError, match="at least 1 row"):
+        trained.generate(["ab"], rows=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"limit": 0}, "limit must be at least 1"),
+        ({"limit": -3}, "limit must be at least 1"),
+        ({"pairs": ([], [])}, "0 sources and 0 references"),
+        ({"pairs": (["a"], ["a", "b"])}, "1 sources and 2 references"),
+    ],
+)
+def test_nothing_to_measure(trained, settings, message):
+    with pytest.raises(InputError, match=message):
+        evaluate(trained, **settings)
+
+
+def test_what_is_no_checkpoint(trained_run):
+    with pytest.raises(InputError, match="not from None"):
+        load(None)
+    with pytest.raises(InputError, match="best or last, not 'bset'"):
+        load(trained_run[0], "bset")

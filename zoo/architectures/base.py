@@ -2,6 +2,7 @@
 
 import keras
 
+from zoo.errors import MissingMethodError
 from zoo.layers.configured import Configured
 
 
@@ -35,7 +36,7 @@ class Architecture(Configured, keras.Model):
             inputs: what the model's ``call`` gets, without the target.
             max_length: steps to make room for.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not decode step by step")
+        raise MissingMethodError(f"{type(self).__name__} does not decode step by step")
 
     def decode_step(self, tokens, state: dict, index) -> tuple:
         """One step.
@@ -48,4 +49,4 @@ class Architecture(Configured, keras.Model):
         Returns:
             Logits (B, V) of the token after, and the state.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not decode step by step")
+        raise MissingMethodError(f"{type(self).__name__} does not decode step by step")

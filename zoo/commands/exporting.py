@@ -14,7 +14,7 @@ FORMS = {"saved_model": "saved_model", "onnx": "model.onnx", "keras": "model.ker
 def export(values: flags.FlagValues, arguments: list[str]) -> None:
     """Writes a trained run for use elsewhere."""
     form = values.format or "saved_model"
-    if form == "keras" and values["output"].present and not values.output.endswith(".keras"):
+    if form == "keras" and values["output"].present and Path(values.output).suffix != ".keras":
         raise InputError(f"Keras wants a file that ends in .keras, and --output is {values.output!r}")
     decoding = [name for name in given.DECODING if values[name].present]
     if form != "saved_model" and decoding:

@@ -196,6 +196,21 @@ def parts(source: str) -> Iterator[list[str]]:
         raise InputError(f"{source!r} cannot be read: {error.strerror}") from error
 
 
+def typed() -> Iterator[bytes]:
+    """Lines of a terminal, or of a pipe, each as it comes; an empty one ends them."""
+    while True:
+        if sys.stdin.isatty():
+            try:
+                line = os.fsencode(input("> "))
+            except EOFError:
+                return
+        else:
+            line = sys.stdin.buffer.readline().rstrip(b"\r\n")
+        if not line:
+            return
+        yield line
+
+
 def _parts(file: BinaryIO, source: str) -> Iterator[list[str]]:
     try:
         with file:
@@ -220,5 +235,5 @@ def decoded(data: bytes, source: str, before: int = 0) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        named = "standard input" if source == "-" else repr(source)
+        named = {"-": "standard input", "this line": source}.get(source, repr(source))
         raise InputError(f"{named} is not UTF-8: byte {before + error.start} is 0x{data[error.start]:02x}") from error

@@ -27,6 +27,8 @@ def attend(values: flags.FlagValues, arguments: list[str]) -> None:
     maps = attention_maps(trained, text, target)
     stem = values.output if values["output"].present else str(given.workdir_of(values) / "attention")
     stem = stem.removesuffix(".png").removesuffix(".html")
+    if not os.path.basename(stem):
+        raise InputError(f"--output={values.output} names no file; give the files to write, without their endings")
     for ending, write in ((".png", write_picture), (".html", write_page)):
         write(maps, Path(stem + ending))
         print(stem + ending)

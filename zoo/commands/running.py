@@ -83,22 +83,11 @@ def generate(values: flags.FlagValues, arguments: list[str]) -> None:
 def _converse(trained, values: flags.FlagValues) -> None:
     """Answers line by line; what is wrong with a line is said, and the next one may come."""
     print(f"{trained.decoder.settings}; an empty line or Ctrl-D ends", file=sys.stderr)
-    done = 0
-    while True:
+    for done, line in enumerate(given.typed()):
         try:
-            text = input("> " if sys.stdin.isatty() else "")
-        except EOFError:
-            return
-        except UnicodeDecodeError:
-            print("zoo: that is not UTF-8", file=sys.stderr)
-            continue
-        if not text:
-            return
-        try:
-            _print_outputs(trained, [text], values, done)
+            _print_outputs(trained, [given.decoded(line, "this line")], values, done)
         except InputError as error:
             print(f"zoo: {error}", file=sys.stderr)
-        done += 1
 
 
 def _print_outputs(trained, texts: list[str], values: flags.FlagValues, first: int) -> None:

@@ -1,5 +1,6 @@
 """How outputs are searched for or drawn."""
 
+import numbers
 from dataclasses import dataclass
 
 from zoo.errors import InputError
@@ -45,6 +46,16 @@ class Decoding:
     no_repeat_ngram: int = 0
 
     def __post_init__(self):
+        for name in ("beam", "n_best", "top_k", "seed", "min_length", "max_length", "no_repeat_ngram"):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) and not (value is None and name in ("top_k", "max_length")):
+                raise InputError(f"{name} must be a whole number, not {value!r}")
+        for name in ("length_penalty", "temperature", "top_p"):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Real) and not (value is None and name == "top_p"):
+                raise InputError(f"{name} must be a number, not {value!r}")
+        if not isinstance(self.sample, bool):
+            raise InputError(f"sample must be True or False, not {self.sample!r}")
         for name, least in (("beam", 1), ("n_best", 1), ("top_k", 1), ("max_length", 1), ("length_penalty", 0)):
             value = getattr(self, name)
             if value is not None and not (value >= least and value < float("inf")):
@@ -52,8 +63,8 @@ class Decoding:
         for name in ("min_length", "no_repeat_ngram", "seed"):
             if getattr(self, name) < 0:
                 raise InputError(f"{name} must be at least 0, not {getattr(self, name)}")
-        if not 0 < self.temperature < float("inf"):
-            raise InputError(f"temperature must be a number above 0, not {self.temperature}")
+        if not 1e-6 <= self.temperature <= 1e6:
+            raise InputError(f"temperature must be from 1e-6 to 1e6, not {self.temperature}; greedy is without sample")
         for name in ("beam", "max_length"):
             value = getattr(self, name)
             if value is not None and value > 10**6:

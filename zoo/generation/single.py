@@ -72,7 +72,7 @@ def _drawn(scores, settings: Decoding, places, index):
         ordered = ops.flip(ops.sort(scores, axis=-1), axis=-1)
         shares = ops.softmax(ordered, axis=-1)
         before = ops.cumsum(shares, axis=-1) - shares  # of all that are more likely
-        least = ops.min(ops.where(before < settings.top_p, ordered, ops.max(ordered)), axis=-1, keepdims=True)
+        least = ops.min(ops.where(before < settings.top_p, ordered, ordered[:, :1]), axis=-1, keepdims=True)
         scores = ops.where(scores < least, NEVER, scores)
     # The noise of a token depends on the seed, the input's place and the step alone, and not on the batch.
     seed = ops.convert_to_tensor(settings.seed % 2**31, "int32")

@@ -1,9 +1,11 @@
 """A trained model with what it needs to be used."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from zoo.architectures.base import Architecture
+from zoo.errors import InputError
 from zoo.generation.decoder import Decoder, decode_all
 from zoo.recipe import Recipe
 from zoo.tasks.base import Task
@@ -36,7 +38,7 @@ class Trained:
             prefix: what every output begins with.
 
         Raises:
-            InputError: a text is longer than the model can place.
+            InputError: a text is longer than the model can place, or is no string.
         """
         return [hypotheses[0][0] for hypotheses in self.hypotheses(texts, rows, prefix)]
 
@@ -47,6 +49,13 @@ class Trained:
 
         ``first`` is the place of the first text among all that come, on which a draw depends.
         """
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            raise InputError(f"texts are a list, not {texts!r:.80}")
+        texts = list(texts)
+        if odd := [text for text in texts if not isinstance(text, str)]:
+            raise InputError(f"a text is a string, not {odd[0]!r:.80}")
+        if rows < 1:
+            raise InputError(f"a batch has at least 1 row, not {rows}")
         if not texts:
             return []
         layout, limit = self.model.layout, self.model.position_limit()

@@ -43,7 +43,7 @@ def widget(maps: Maps) -> str:
     return filled(
         _WIDGET,
         NOTE=note if maps.without else "",
-        DATA=json.dumps(data, ensure_ascii=False).replace("</", "<\\/"),
+        DATA=json.dumps(data, ensure_ascii=False).replace("<", "\\u003c"),
     )
 
 

@@ -167,7 +167,9 @@ class TextPairs(Task):
         longest = 2 * self.max_length + 1 if layout.name == "decoder" else self.max_length
         kept = np.flatnonzero(lengths <= longest)
         if not len(kept):
-            raise InputError(f"no {split} pair has at most {self.max_length} tokens; raise task.options.max_length")
+            raise InputError(
+                f"no {split} pair has at most {self.max_length} tokens; raise task.options.max_length and train with it"
+            )
         if len(kept) < len(lengths):
             left_out = f"{len(lengths) - len(kept)} of {len(lengths)} {split} pairs"
             print(f"{left_out} are longer than {self.max_length} tokens: left out", file=sys.stderr)

@@ -76,9 +76,12 @@ def average(paths: list[Path]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     steps = []
     for path in paths:
         values, meta = read(path)
-        steps.append(meta["step"])
-        for name, value in values.items():
-            total[name] = total.get(name, 0.0) + value.astype("float64")
+        for name in values.keys() | total.keys():
+            one, other = values.get(name), total.get(name) if total else values.get(name)
+            if one is None or other is None or one.shape != other.shape or one.dtype.kind not in "fiub":
+                raise InputError(f"{str(path)!r} cannot be averaged with the others: {name!r} is of another form")
+        steps.append(meta.get("step"))
+        total = {name: total.get(name, 0.0) + value.astype("float64") for name, value in values.items()}
     means = {name: (value / len(paths)).astype("float32") for name, value in total.items()}
     return means, {"step": steps[-1], "weights": f"average of the steps {', '.join(map(str, steps))}"}
 

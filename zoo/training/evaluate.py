@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from zoo.errors import InputError
 from zoo.generation.trained import Trained
 from zoo.tasks.base import Batches
 from zoo.training.load import load
@@ -29,9 +30,17 @@ def evaluate(
     Returns:
         The task's metrics on decoded output; ``teacher_forced_perplexity`` and ``teacher_forced_accuracy``, per
         token, given the right tokens before; which checkpoint, which decoder, how many examples.
+
+    Raises:
+        InputError: there is nothing to measure, or sources and references are not as many.
     """
     trained = run if isinstance(run, Trained) else load(run)
+    if limit is not None and limit < 1:
+        raise InputError(f"limit must be at least 1, not {limit}")
     if pairs is not None:
+        counts = [len(side) for side in pairs]
+        if counts[0] != counts[1] or not counts[0]:
+            raise InputError(f"{counts[0]} sources and {counts[1]} references: as many are needed, and one at least")
         trained = dataclasses.replace(trained, task=trained.task.with_pairs(split, *pairs))
     sources, references = (texts[:limit] for texts in trained.task.pairs(split))
     outputs = trained.generate(sources, rows)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import keras
+import numpy as np
 
 from zoo import plugin
 from zoo.errors import InputError
@@ -37,6 +38,8 @@ def load(
     Raises:
         InputError: there is no run, no checkpoint yet, or fewer than are to be averaged; a plugin is missing.
     """
+    if not isinstance(directory, str | Path):
+        raise InputError(f"a run is loaded from its directory, not from {directory!r}")
     run = RunDirectory(directory)
     recipe = run.recipe()
     plugin.load_installed()
@@ -46,6 +49,8 @@ def load(
     task = build_task(recipe)
     task.restore(run.path)
     model = build_model(recipe, task)
+    if checkpoint_name not in ("best", "last"):
+        raise InputError(f"a checkpoint is best or last, not {checkpoint_name!r}")
     path = run.best if checkpoint_name == "best" else run.last
     if average_last is None:
         values, meta = checkpoint.read(path)
@@ -58,9 +63,10 @@ def load(
                 "averaged; train.validate_every says how often a run validates, and train.keep_last how many it keeps"
             )
         values, meta = checkpoint.average(kept[-average_last:])
-    variables = checkpoint.named_variables(model)
-    checkpoint.assign(
-        variables, {name: values[name] for name in values if not name.startswith(("random/", "optimizer/"))}
-    )
+    weights = {name: values[name] for name in values if not name.startswith(("random/", "optimizer/"))}
+    checkpoint.assign(checkpoint.named_variables(model), weights)
+    for name, value in weights.items():
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise InputError(f"the weights of {str(run.path)!r} are no numbers: {name!r} holds NaN or infinity")
     decoder = Decoder(model, decoding, jit=keras.backend.backend() != "torch" and recipe.train.jit is not False)
     return Trained(recipe, task, model, decoder, {key: meta[key] for key in meta if key not in _OF_TRAINING})

@@ -24,7 +24,7 @@ def write_report(run: RunDirectory, trained: Trained, measured: dict[str, Any] |
         measured: what :func:`zoo.evaluate` found, if it was asked.
     """
     log = run.read_log()
-    facts = json.loads(run.environment_file.read_text()) if run.environment_file.is_file() else {}
+    facts = run.environment()
     last = log[-1] if log else {}
     told = {
         "task": trained.recipe.task.name,

@@ -173,8 +173,15 @@ class RunDirectory:
 
     def write_environment(self, facts: dict[str, Any]) -> None:
         """Adds to what is known of where and how the run ran."""
-        known = json.loads(self.environment_file.read_text()) if self.environment_file.is_file() else {}
-        write_text(self.environment_file, json.dumps({**known, **facts}, indent=2) + "\n")
+        write_text(self.environment_file, json.dumps({**self.environment(), **facts}, indent=2) + "\n")
+
+    def environment(self) -> dict[str, Any]:
+        """What is known of where and how the run ran: nothing, if the file is missing or damaged."""
+        try:
+            known = json.loads(self.environment_file.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            known = {}
+        return known if isinstance(known, dict) and isinstance(known.get("versions", {}), dict) else {}
 
     def read_log(self) -> list[dict[str, str]]:
         """The rows of log.csv."""

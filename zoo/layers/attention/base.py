@@ -21,7 +21,7 @@ from functools import partial
 import keras
 from keras import ops
 
-from zoo.errors import InputError
+from zoo.errors import InputError, MissingMethodError
 from zoo.layers import masks
 from zoo.layers.attention.heads import heads_first, masked_softmax, rotate, softmax_mean, weigh
 from zoo.layers.configured import Configured
@@ -194,6 +194,7 @@ class Attention(Configured, keras.layers.Layer):
             if not isinstance(found, tuple) or len(found) != 2:
                 raise InputError(f"{type(self).__name__}.attend must return (context, scores), not {found!r:.80}")
             context, scores = found
+            self._require_context(context, q)
         out = self.output_dense(self._merge(context))
         if attention_mask is not None:  # a row may have nothing to attend to
             sees_any = self.sees_any(mask, ops.shape(q)[1], ops.shape(k)[1], cache_index)  # (B, T)
@@ -203,6 +204,16 @@ class Attention(Configured, keras.layers.Layer):
         if cache is not None:
             return out, cache
         return (out, scores) if return_attention_scores else out
+
+    def _require_context(self, context, q) -> None:
+        """What a kind of one's own returns must go with the queries, for broadcasting would hide it."""
+        shape = tuple(getattr(context, "shape", ()))
+        sizes = zip(shape[1:], q.shape[1:], strict=False)
+        if len(shape) != 4 or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in sizes):
+            raise InputError(
+                f"{type(self).__name__}.attend must return a context of the queries' shape (B, T, N, H), "
+                f"{tuple(q.shape)}, not {shape or f'{context!r:.80}'}"
+            )
 
     def logits(self, q, k, offset):
         """How well each query goes with each key: the part that makes most kinds.
@@ -215,7 +226,7 @@ class Attention(Configured, keras.layers.Layer):
         Returns:
             (B, N, T, S), before bias and mask.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define logits or attend, or override call")
+        raise MissingMethodError(f"{type(self).__name__} must define logits or attend, or override call")
 
     def attend(self, q, k, v, *, mask, bias, offset, with_scores, training):
         """Weighs the values by the softmax of the logits.

@@ -3,6 +3,7 @@
 import numpy as np
 from keras import ops
 
+from zoo.errors import MissingMethodError
 from zoo.layers.attention.base import known
 from zoo.layers.attention.heads import compare, softmax_mean
 from zoo.layers.attention.windowed import WindowedAttention
@@ -24,7 +25,7 @@ class GatheredAttention(WindowedAttention):
             length: T, an int or a scalar tensor.
             xp: what computes with it: numpy, or ``keras.ops``.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define blocks")
+        raise MissingMethodError(f"{type(self).__name__} must define blocks")
 
     def has_blocks(self, length) -> bool:
         return known(length)

@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from zoo.errors import MissingMethodError
 from zoo.layers import masks
 from zoo.layers.attention.base import CAPABILITIES, Attention
 from zoo.layers.attention.heads import compare, masked_softmax, softmax_mean, weigh
@@ -28,20 +29,20 @@ class WindowedAttention(Attention):
         Args:
             queries, keys: int positions, of shapes that broadcast.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define window")
+        raise MissingMethodError(f"{type(self).__name__} must define window")
 
     @property
     def reach(self) -> int:
         """How many positions back a query sees at most."""
-        raise NotImplementedError(f"{type(self).__name__} must define reach")
+        raise MissingMethodError(f"{type(self).__name__} must define reach")
 
     def attend_in_blocks(self, q, k, v, *, mask, bias, training):
         """The context (B, T, N, H) of a pass over the whole sequence, as :meth:`attend` gives it."""
-        raise NotImplementedError(f"{type(self).__name__} must define attend_in_blocks")
+        raise MissingMethodError(f"{type(self).__name__} must define attend_in_blocks")
 
     def any_in_blocks(self, mask, length):
         """Whether each query has an unmasked key in its window, (B or 1, T)."""
-        raise NotImplementedError(f"{type(self).__name__} must define any_in_blocks")
+        raise MissingMethodError(f"{type(self).__name__} must define any_in_blocks")
 
     def has_blocks(self, length) -> bool:
         """Whether a sequence of ``length``, an int or a tensor, can be computed in blocks."""

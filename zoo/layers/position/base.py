@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from zoo.errors import InputError
+from zoo.errors import InputError, MissingMethodError
 from zoo.layers.configured import Configured
 
 
@@ -67,7 +67,7 @@ class Position(Configured, keras.layers.Layer):
         return x + encoded
 
     def call(self, query_positions, key_positions=None):
-        raise NotImplementedError(f"{type(self).__name__} must define call")
+        raise MissingMethodError(f"{type(self).__name__} must define call")
 
 
 class PlacedPosition(Position):
