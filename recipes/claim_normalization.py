@@ -4,7 +4,7 @@
     zoo train --recipe=claim_normalization
 
 Measured, seed 1: 0.066 nats a token of validation text with layer normalisation against 0.100 with batch normalisation,
-and 100 % against 95 % exact match.
+and 100 % against 99 % exact match.
 
 Reference:
     Ba et al., 2016, "Layer Normalization".
