@@ -3,10 +3,14 @@
     pip install keras-hub
     python benchmarks/decoding.py
 
-An encoder-decoder of 4 + 4 layers, width 128, feed-forward 256, 4 heads and 10,000 tokens; 32 sentences of 24 tokens,
-from which 64 tokens are decoded greedily, none of them an end. keras-hub's blocks decode from their caches in the loop
+An encoder-decoder of 4 + 4 layers, width 128, feed-forward 256, 4 heads and 10,000 tokens; 32, 64 and 128
+sentences of 24 tokens, from each of which 64 tokens are decoded greedily, none of them an end. keras-hub's blocks decode from their caches in the loop
 of keras_hub.samplers.GreedySampler, compiled by XLA. What is compared is measured in turn, one call of one after a call
 of the other; the medians are printed, and ratios of them.
+
+Seen on 2 cores of an AMD EPYC server (199 GFLOP/s in a product of 2048): keras-hub takes 1.75 times as long for 32
+sentences, 2.2 for 64 and 2.65 for 128. Without a cache 256 tokens take 43 to 45 times as long, and a beam of 5 takes
+5.35 to 5.75 times as long as greedy.
 """
 
 import argparse
@@ -128,23 +132,26 @@ def in_turn(functions: dict, repeats: int) -> dict[str, float]:
 def main() -> None:
     """Prints the three comparisons."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=32, help="sentences at once")
+    parser.add_argument(
+        "--rows", type=int, nargs="+", default=[32, 64, 128], help="sentences at once, beside keras-hub"
+    )
     parser.add_argument("--repeats", type=int, default=7, help="timed calls of each")
     flags = parser.parse_args()
 
-    def tell(what, length, first, second, medians):
+    def tell(rows, length, first, second, medians):
         a, b = medians[first], medians[second]
         speeds = ", ".join(
-            f"{name} {1000 * t:.0f} ms, {flags.rows * length / t:,.0f} tokens/s" for name, t in medians.items()
+            f"{name} {1000 * t:.0f} ms, {rows * length / t:,.0f} tokens/s" for name, t in medians.items()
         )
-        print(f"{what}: {speeds}; {second} takes {b / a:.2f} times {first}", flush=True)
+        print(f"{rows} x {length} tokens: {speeds}; {second} takes {b / a:.2f} times {first}", flush=True)
 
-    pair = {"zoo": ours(flags.rows, 64), "keras-hub": theirs(flags.rows, 64)}
-    tell("64 tokens", 64, "zoo", "keras-hub", in_turn(pair, flags.repeats))
-    pair = {"cached": ours(flags.rows, 256), "uncached": ours(flags.rows, 256, cached=False)}
-    tell("256 tokens", 256, "cached", "uncached", in_turn(pair, max(1, flags.repeats // 3)))
-    pair = {"greedy": ours(flags.rows, 32), "beam 5": ours(flags.rows, 32, beam=5)}
-    tell("32 tokens", 32, "greedy", "beam 5", in_turn(pair, flags.repeats))
+    for rows in flags.rows:
+        pair = {"zoo": ours(rows, 64), "keras-hub": theirs(rows, 64)}
+        tell(rows, 64, "zoo", "keras-hub", in_turn(pair, flags.repeats))
+    pair = {"cached": ours(32, 256), "uncached": ours(32, 256, cached=False)}
+    tell(32, 256, "cached", "uncached", in_turn(pair, max(1, flags.repeats // 3)))
+    pair = {"greedy": ours(32, 32), "beam 5": ours(32, 32, beam=5)}
+    tell(32, 32, "greedy", "beam 5", in_turn(pair, flags.repeats))
 
 
 if __name__ == "__main__":

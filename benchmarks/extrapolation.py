@@ -51,7 +51,7 @@ from zoo import registry
 from zoo.quiet import quiet
 from zoo.recipe import Recipe
 from zoo.training.devices import choose_backend
-from zoo.training.run_directory import write_text
+from zoo.whole import whole_file, write_text
 
 choose_backend(None)
 with quiet():  # importing Keras makes the libraries chatter
@@ -209,9 +209,8 @@ def write_picture(curves: dict[str, list[dict[str, Any]]], title: str, path: Pat
         axes.set_xlabel("length of the sequences")
         axes.set_ylabel(label)
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
-    partial = path.with_name(path.name + ".partial")
-    figure.savefig(partial, format="png", dpi=150)
-    partial.replace(path)
+    with whole_file(path) as partial:
+        figure.savefig(partial, format="png", dpi=150)
 
 
 def print_table(curves: dict[str, list[dict[str, Any]]]) -> None:

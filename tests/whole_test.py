@@ -25,17 +25,18 @@ def test_a_folder_takes_the_place_of_its_like_alone(tmp_path):
 
 
 def test_killed_between_two_renames(tmp_path):
-    with replaced_folder(tmp_path / "model", "mark") as partial:
+    path, old = tmp_path / "model", tmp_path / ".model.zoo-old"
+    with replaced_folder(path, "mark") as partial:
         (partial / "mark").write_text("first")
-    (tmp_path / "model").rename(tmp_path / "model.old")
-    with pytest.raises(RuntimeError), replaced_folder(tmp_path / "model", "mark"):
+    path.rename(old)
+    with pytest.raises(RuntimeError), replaced_folder(path, "mark"):
         raise RuntimeError
-    assert (tmp_path / "model" / "mark").read_text() == "first"
-    shutil.copytree(tmp_path / "model", tmp_path / "model.old")  # killed before it was gone
-    with replaced_folder(tmp_path / "model", "mark") as partial:
+    assert (path / "mark").read_text() == "first"
+    shutil.copytree(path, old)  # killed before it was gone
+    with replaced_folder(path, "mark") as partial:
         (partial / "mark").write_text("second")
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
-    assert (tmp_path / "model" / "mark").read_text() == "second"
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+    assert (path / "mark").read_text() == "second"
 
 
 def test_no_name_to_write():
@@ -43,18 +44,17 @@ def test_no_name_to_write():
         pass
 
 
-@pytest.mark.parametrize("ending", ["old", "partial"])
-def test_folders_and_files_of_others_beside_it(tmp_path, ending):
-    beside = tmp_path / f"model.{ending}"
+@pytest.mark.parametrize("name", ["model.old", "model.partial"])
+def test_folders_of_others_beside_it(tmp_path, name):
+    """As of someone who put the last model aside."""
+    beside = tmp_path / name
     beside.mkdir()
-    (beside / "thesis.txt").write_text("precious")
-    with pytest.raises(InputError, match=rf"model\.{ending}' is there"), replaced_folder(tmp_path / "model", "mark"):
-        pass
-    assert (beside / "thesis.txt").read_text() == "precious"
-    shutil.rmtree(beside)
-    beside.symlink_to("nowhere")
-    with pytest.raises(InputError, match=rf"model\.{ending}' is there"), replaced_folder(tmp_path / "model", "mark"):
-        pass
+    (beside / "mark").write_text("precious")
+    for text in ("first", "second"):
+        with replaced_folder(tmp_path / "model", "mark") as partial:
+            (partial / "mark").write_text(text)
+    assert (beside / "mark").read_text() == "precious"
+    assert (tmp_path / "model" / "mark").read_text() == "second"
 
 
 def test_a_folder_that_a_killed_process_left_half_written(tmp_path, monkeypatch):
@@ -63,7 +63,7 @@ def test_a_folder_that_a_killed_process_left_half_written(tmp_path, monkeypatch)
         with pytest.raises(RuntimeError), replaced_folder(tmp_path / "model", "mark") as partial:
             (partial / "half").touch()
             raise RuntimeError
-    assert (tmp_path / "model.partial" / "half").exists()
+    assert (tmp_path / ".model.zoo-partial" / "half").exists()
     with replaced_folder(tmp_path / "model", "mark") as partial:
         (partial / "mark").touch()
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["model", "model/mark"]
@@ -77,6 +77,13 @@ def test_a_link_stays_a_link(tmp_path):
         (partial / "mark").write_text("second")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real" / "mark").read_text() == "second"
+
+
+def test_a_link_to_itself(tmp_path):
+    (tmp_path / "link").symlink_to("link")
+    with replaced_file(tmp_path / "link") as partial:
+        partial.write_text("text")
+    assert (tmp_path / "link").read_text() == "text"
 
 
 def test_a_file_is_replaced_or_stays(tmp_path):
@@ -100,7 +107,7 @@ def test_a_file_is_replaced_or_stays(tmp_path):
 
 
 def test_text_that_could_not_be_written_leaves_what_was_there(tmp_path):
-    write_text(tmp_path / "a.csv", "first")
+    write_text(tmp_path / "a.csv", "über")
     with pytest.raises(UnicodeEncodeError):
         write_text(tmp_path / "a.csv", "\ud800")
-    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a.csv": "first"}
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a.csv": "über"}

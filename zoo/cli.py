@@ -5,7 +5,6 @@ Nothing here imports Keras or TensorFlow until a command needs it: the flags dec
 
 import errno
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -19,7 +18,7 @@ from zoo import plugin
 from zoo.claims import CLAIMS
 from zoo.commands import claiming, exporting, inspecting, looking, measuring, running, searching
 from zoo.commands.given import DECODING
-from zoo.errors import InputError, near
+from zoo.errors import InputError, near, said
 from zoo.recipe import SHORT_FLAGS
 from zoo.search.settings import TUNERS
 
@@ -55,7 +54,7 @@ def main(argv: list[str] | None = None) -> None:
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
     except InputError as error:
-        _end(_said(error))
+        _end(said(error))
     except SystemExit as error:
         _end(f"a plugin or a recipe ended the program by sys.exit({error.code!r})")
     except MemoryError:
@@ -76,7 +75,7 @@ def main(argv: list[str] | None = None) -> None:
         if type(error).__name__ == "ResourceExhaustedError":  # TensorFlow's, which is not imported here
             if os.strerror(errno.ENOSPC) in str(error):
                 _end(f"{os.strerror(errno.ENOSPC)}; nothing that was there is lost")
-            _end("memory ran out; give shorter texts, or lower batch_tokens, batch_size, beam, max_length or the model")
+            _end("memory ran out; lower batch_tokens, batch_size, beam, max_length, the texts' or the model's sizes")
         _end_in_plugin(error)
     sys.exit(code)
 
@@ -91,13 +90,7 @@ def _end_in_plugin(error: Exception) -> NoReturn:
     where = _in_plugin(error)
     if where is None:
         raise error
-    _end(f"{where}: {type(error).__name__}: {_said(error)[:300]}")
-
-
-def _said(error: Exception) -> str:
-    """What an error says, in a line, without what Keras puts around it when a layer raises."""
-    inside = re.search(r"^Exception encountered when calling .*?\x1b\[1m(.*?)\x1b\[0m", str(error), re.DOTALL)
-    return " ".join((inside[1] if inside else str(error)).split())
+    _end(f"{where}: {type(error).__name__}: {' '.join(said(error).split())[:300]}")
 
 
 def _in_plugin(error: BaseException) -> str | None:

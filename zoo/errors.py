@@ -17,6 +17,14 @@ class MissingMethodError(InputError, NotImplementedError):
     """A class of one's own lacks a method that it must define."""
 
 
+def said(error: Exception) -> str:
+    """What an error says, without what Keras writes around it when a layer raises."""
+    import re
+
+    inside = re.search(r"^Exception encountered when calling .*?\x1b\[1m(.*?)\x1b\[0m", str(error), re.DOTALL)
+    return " ".join(inside[1].split()) if inside else str(error)
+
+
 def near(name: str, names) -> str:
     """`` (did you mean 'x'?)`` when ``name`` resembles one of ``names``, else an empty string."""
     import difflib

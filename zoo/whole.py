@@ -8,9 +8,6 @@ from pathlib import Path
 
 from zoo.errors import InputError
 
-#: A file in a folder that is being written: by it the next process knows what a killed one left.
-_UNFINISHED = "zoo-unfinished"
-
 
 @contextlib.contextmanager
 def replaced_folder(path: Path, mark: str) -> Iterator[Path]:
@@ -21,23 +18,20 @@ def replaced_folder(path: Path, mark: str) -> Iterator[Path]:
         mark: that name.
 
     Raises:
-        InputError: another folder or file is there, or where the folder lies meanwhile; or it cannot be written.
+        InputError: another folder or file is there, or it cannot be written.
     """
     path = _named(path)
-    partial, old = (path.with_name(f"{path.name}.{ending}") for ending in ("partial", "old"))
+    partial, old = (_ours(path, ending) for ending in ("partial", "old"))
     with _one_line(path):
-        for there, own in ((path, mark), (old, mark), (partial, _UNFINISHED)):
-            if os.path.lexists(there) and not (there / own).is_file():
-                raise InputError(f"{str(there)!r} is there and holds no {own}; choose another --output")
+        if path.exists() and not (path / mark).is_file():
+            raise InputError(f"{str(path)!r} is there and holds no {mark}; choose another --output")
         if old.exists() and not path.exists():  # of a process that was killed between two renames
             old.rename(path)
         for leftover in (partial, old):  # or a little later
             shutil.rmtree(leftover, ignore_errors=True)
         partial.mkdir(parents=True)
-        (partial / _UNFINISHED).touch()
         try:
             yield partial
-            (partial / _UNFINISHED).unlink()
             if path.exists():
                 path.rename(old)
             partial.rename(path)
@@ -57,8 +51,7 @@ def replaced_file(path: Path) -> Iterator[Path]:
     """
     path = _named(path)
     make_folder_of(path)
-    beside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")  # no file of that person's
-    with _one_line(path), whole_file(path, beside) as partial:
+    with _one_line(path), whole_file(path, _ours(path, "partial")) as partial:
         yield partial
 
 
@@ -69,8 +62,9 @@ def whole_file(path: Path, partial: Path | None = None) -> Iterator[Path]:
     try:
         yield partial
         partial.replace(path)
-    finally:
+    except BaseException:  # and not after success: another process may be writing it by then
         partial.unlink(missing_ok=True)
+        raise
 
 
 def write_text(path: Path, text: str) -> None:
@@ -94,9 +88,14 @@ def partial_of(path: Path) -> Path:
     return path.with_name(f"{path.stem}.partial{path.suffix}")
 
 
+def _ours(path: Path, ending: str) -> Path:
+    """A name beside ``path`` that no person would have given, of the same ending."""
+    return path.with_name(f".{path.stem}.zoo-{ending}{path.suffix}")
+
+
 def _named(path: Path) -> Path:
     """The whole path, which ends in a name; of a link what it leads to."""
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
     if not path.name:
         raise InputError(f"{str(path)!r} cannot be written; choose another --output")
     return path

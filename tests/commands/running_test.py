@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -214,6 +215,17 @@ def test_a_draw_does_not_depend_on_how_the_lines_come(called, trained, monkeypat
     assert len(set(in_parts[1].splitlines())) > 2
 
 
+def test_a_terminal_that_sends_something_else(monkeypatch):
+    typed = iter([UnicodeDecodeError("utf-8", b"a\xff", 1, 2, "invalid start byte"), EOFError()])
+
+    def read(prompt):
+        raise next(typed)
+
+    monkeypatch.setattr("builtins.input", read)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    assert list(given.typed()) == [b"a\xff"]
+
+
 def test_interactive(command, refused, trained):
     lines = ["ab", "\udcff", "abc" * 20, "hgf", "", "never read"]  # one is the byte FF, which is no UTF-8
     text = {"input": "\n".join(lines), "encoding": "utf-8", "errors": "surrogateescape"}
@@ -223,7 +235,7 @@ def test_interactive(command, refused, trained):
     assert done.stdout == expected.stdout
     assert "greedy; an empty line or Ctrl-D ends" in done.stderr
     assert "zoo: a text of 62 tokens is longer" in done.stderr
-    assert "zoo: this line is not UTF-8: byte 0 is 0xff" in done.stderr
+    assert "zoo: standard input is not UTF-8: byte 0 is 0xff" in done.stderr
     assert "not both" in refused("generate", f"--workdir={trained}", "--interactive", "--text=ab")
 
 

@@ -51,15 +51,17 @@ def test_bad_options(make_kind, name, settings, message):
         ("logits", None, "Mine.logits returns nothing"),
         ("attend", None, r"Mine.attend must return \(context, scores\), not None"),
         ("attend", [1, 2], r"not \[1, 2\]"),
-        ("attend", ("a", None), "must return a context of the queries' shape .*, not 'a'"),
-        ("attend", (np.zeros((1, 1, HEADS, HEAD_DIM)), None), r"not \(1, 1, "),  # would be broadcast
-        ("attend", (np.zeros((1, 3, HEADS)), None), r"not \(1, 3, "),
+        ("attend", ("a", None), r"must return a context of the queries' shape .*, not 'a'"),
+        ("attend", (np.zeros((2, 1, HEADS, HEAD_DIM)), None), r"not \(2, 1, "),  # would be broadcast
+        ("attend", (np.zeros((1, 3, HEADS, HEAD_DIM)), None), r"not \(1, 3, "),
+        ("attend", (np.zeros((2, 3, HEADS)), None), r"not \(2, 3, "),
     ],
 )
-def test_a_kind_that_returns_something_else(rng, method, returned, message):
+@pytest.mark.parametrize("options", [{}, {"causal": True, "query_chunks": 2}])
+def test_a_kind_that_returns_something_else(rng, method, returned, message, options):
     mine = type("Mine", (Attention,), {method: lambda self, *arguments, **settings: returned})
     with pytest.raises(InputError, match=message):
-        mine(HEADS, HEAD_DIM)(rng.normal(size=(1, 3, WIDTH)).astype("float32"))
+        mine(HEADS, HEAD_DIM, **options)(rng.normal(size=(2, 3, WIDTH)).astype("float32"))
 
 
 def test_heads_may_be_averaged(make_kind, rng):

@@ -40,6 +40,7 @@ def test_a_failed_write_leaves_the_last_one(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no space left"):
         checkpoint.write(tmp_path / "a.npz", VALUES, {"step": 2})
     assert checkpoint.read(tmp_path / "a.npz")[1]["step"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
 
 
 @pytest.mark.parametrize(

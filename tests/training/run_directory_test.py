@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from zoo.errors import InputError
-from zoo.training.run_directory import RunDirectory, write_text
+from zoo.training.run_directory import RunDirectory
 
 
 def begin(run: RunDirectory, recipe) -> None:
@@ -43,14 +43,14 @@ def test_files_of_others_are_left_alone(tiny, tmp_path):
 
 
 def test_a_recipe_json_of_others_makes_no_run_directory(tiny, tmp_path):
-    for name, text in (("recipe.json", '{"cake": 1}'), ("log.csv", "a,b"), ("mine.partial", "x"), ("lock", "key")):
+    for name, text in (("recipe.json", '{"cake": 1}'), ("log.csv", "a,b"), ("mine.partial.json", "x"), ("lock", "key")):
         (tmp_path / name).write_text(text)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(InputError, match=r"is no run directory: .*damaged"):
         RunDirectory(tmp_path).claim(tiny())
     (tmp_path / "recipe.json").unlink()
     (tmp_path / "log.csv").unlink()
-    for name in ("mine.partial", "lock"):
+    for name in ("mine.partial.json", "lock"):
         with pytest.raises(InputError, match="has files and is no run directory"):
             RunDirectory(tmp_path).claim(tiny())
         (tmp_path / name).unlink()
@@ -147,9 +147,3 @@ def test_facts_add_up(tmp_path):
     run.write_environment({"a": 1, "b": 1})
     run.write_environment({"b": 2})
     assert '"a": 1' in run.environment_file.read_text() and '"b": 2' in run.environment_file.read_text()
-
-
-def test_text_is_written_whole(tmp_path):
-    write_text(tmp_path / "a.txt", "über")
-    assert (tmp_path / "a.txt").read_text(encoding="utf-8") == "über"
-    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo import plugin, registry
-from zoo.errors import InputError
+from zoo.errors import InputError, said
 from zoo.training.devices import choose_backend
 
 WARM_UP = 3  #: Steps before the first that is timed; one of them compiles.
@@ -207,7 +207,7 @@ def main(point: str) -> None:
     try:
         result = measure(name, options, length, Settings(**settings))
     except InputError as error:
-        result = {"failure": str(error)}
+        result = {"failure": said(error)}
     except Exception as error:  # whatever a kind or a compiler raises, it is this point's failure alone
         result = {"failure": f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]}
     print(json.dumps(result), flush=True)

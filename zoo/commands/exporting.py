@@ -15,7 +15,7 @@ def export(values: flags.FlagValues, arguments: list[str]) -> None:
     """Writes a trained run for use elsewhere."""
     form = values.format or "saved_model"
     if form == "keras" and values["output"].present and Path(values.output).suffix != ".keras":
-        raise InputError(f"Keras wants a file that ends in .keras, and --output is {values.output!r}")
+        raise InputError(f"Keras wants a file with a name that ends in .keras, and --output is {values.output!r}")
     decoding = [name for name in given.DECODING if values[name].present]
     if form != "saved_model" and decoding:
         raise InputError(f"--{decoding[0]} is for a SavedModel, which decodes; {form} holds the network alone")

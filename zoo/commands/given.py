@@ -202,6 +202,8 @@ def typed() -> Iterator[bytes]:
         if sys.stdin.isatty():
             try:
                 line = os.fsencode(input("> "))
+            except UnicodeDecodeError as error:
+                line = error.object
             except EOFError:
                 return
         else:
@@ -235,5 +237,5 @@ def decoded(data: bytes, source: str, before: int = 0) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        named = {"-": "standard input", "this line": source}.get(source, repr(source))
+        named = "standard input" if source == "-" else repr(source)
         raise InputError(f"{named} is not UTF-8: byte {before + error.start} is 0x{data[error.start]:02x}") from error

@@ -13,6 +13,10 @@ def attend(values: flags.FlagValues, arguments: list[str]) -> None:
     """Writes where every head looks, as a picture and as a page."""
     if not values.text or len(values.text) != 1:
         raise InputError("give one text to look at, as in --text='a man rides a horse'")
+    stem = values.output if values["output"].present else str(given.workdir_of(values) / "attention")
+    stem = stem.removesuffix(".png").removesuffix(".html")
+    if not os.path.basename(stem):
+        raise InputError(f"--output={values.output} names no file; give the files to write, without their endings")
     trained = given.trained(values)
     from zoo.inspect.maps import attention_maps
     from zoo.inspect.page import write_page
@@ -25,10 +29,6 @@ def attend(values: flags.FlagValues, arguments: list[str]) -> None:
     if target is not None and trained.model.layout == "encoder":
         raise InputError("an encoder reads no target; leave out --target")
     maps = attention_maps(trained, text, target)
-    stem = values.output if values["output"].present else str(given.workdir_of(values) / "attention")
-    stem = stem.removesuffix(".png").removesuffix(".html")
-    if not os.path.basename(stem):
-        raise InputError(f"--output={values.output} names no file; give the files to write, without their endings")
     for ending, write in ((".png", write_picture), (".html", write_page)):
         write(maps, Path(stem + ending))
         print(stem + ending)

@@ -7,7 +7,7 @@ import sys
 from absl import flags
 
 from zoo.commands import given
-from zoo.errors import InputError
+from zoo.errors import InputError, said
 
 
 def train(values: flags.FlagValues, arguments: list[str]) -> None:
@@ -85,9 +85,9 @@ def _converse(trained, values: flags.FlagValues) -> None:
     print(f"{trained.decoder.settings}; an empty line or Ctrl-D ends", file=sys.stderr)
     for done, line in enumerate(given.typed()):
         try:
-            _print_outputs(trained, [given.decoded(line, "this line")], values, done)
+            _print_outputs(trained, [given.decoded(line, "-")], values, done)
         except InputError as error:
-            print(f"zoo: {error}", file=sys.stderr)
+            print(f"zoo: {said(error)}", file=sys.stderr)
 
 
 def _print_outputs(trained, texts: list[str], values: flags.FlagValues, first: int) -> None:

@@ -138,11 +138,12 @@ function show() {
 // The whole matrix with its tokens at the side and on top; cells become smaller with the sentence.
 function draw(l, weights) {
   const canvas = at("map"), context = canvas.getContext("2d"), font = "12px system-ui, sans-serif";
-  const size = Math.max(14, Math.min(28, Math.floor(900 / l.keys.length)));
+  const size = Math.max(3, Math.min(28, Math.floor(900 / Math.max(l.keys.length, l.queries.length))));
   context.font = font;
   const room = tokens => 10 + Math.ceil(Math.max(...tokens.map(token => context.measureText(token).width)));
-  const left = room(l.queries), top = room(l.keys), scale = window.devicePixelRatio || 1;
+  const left = room(l.queries), top = room(l.keys), named = size > 8;
   const width = left + size * l.keys.length + 1, height = top + size * l.queries.length + 1;
+  const scale = Math.min(window.devicePixelRatio || 1, 4096 / Math.max(width, height));  // what browsers can hold
   [canvas.width, canvas.height] = [width * scale, height * scale];
   [canvas.style.width, canvas.style.height] = [width + "px", height + "px"];
   canvas.onmousemove = e => {
@@ -158,14 +159,14 @@ function draw(l, weights) {
   }));
   context.strokeStyle = "#ddd";
   context.strokeRect(left + .5, top + .5, size * l.keys.length, size * l.queries.length);
-  l.queries.forEach((token, i) => {
+  if (named) l.queries.forEach((token, i) => {
     context.fillStyle = i === query ? "#b36b00" : "#222";
     context.textAlign = "right";
     context.fillText(token, left - 5, top + (i + .5) * size);
   });
   context.fillStyle = "#222";
   context.textAlign = "left";
-  l.keys.forEach((token, i) => {
+  if (named) l.keys.forEach((token, i) => {
     context.save();
     context.translate(left + (i + .5) * size, top - 5);
     context.rotate(-Math.PI / 2);

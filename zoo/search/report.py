@@ -58,6 +58,11 @@ def _svg(figure: Figure) -> str:
     return f'<div class="picture">{text.getvalue()[text.getvalue().index("<svg") :]}</div>'
 
 
+def _signed(number: float) -> str:
+    """With its sign; what is nought but for rounding, as +0."""
+    return f"{0.0 if abs(number) < 1e-12 else number:+.4g}"
+
+
 def _effect_table(found: Sequence[Effect]) -> str:
     note = (
         "<p>The effect of a value is how far the objective lies from the mean over the setting's values, the other "
@@ -67,7 +72,7 @@ def _effect_table(found: Sequence[Effect]) -> str:
     head = "".join(f"<th>{name}</th>" for name in ("setting", "value", "trials", "effect", "5 %", "95 %"))
     rows = "".join(
         f"<tr><td>{html.escape(e.path)}</td><td>{html.escape(e.value)}</td><td>{e.trials}</td>"
-        + "".join(f"<td>{round(number, 12) + 0.0:+.4g}</td>" for number in (e.mean, e.low, e.high))
+        + "".join(f"<td>{_signed(number)}</td>" for number in (e.mean, e.low, e.high))
         + "</tr>"
         for e in found
     )

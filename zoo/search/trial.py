@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import InputError
+from zoo.errors import InputError, said
 from zoo.quiet import quiet
 from zoo.recipe import Recipe, from_json
 from zoo.search.child import begin, end, get_ready, told
@@ -141,7 +141,7 @@ def main(line: str) -> int:
     except InUseError:
         return _IN_USE
     except InputError as error:
-        failure = str(error)
+        failure = said(error)
     except MemoryError:
         failure = "memory ran out"
     except Exception as error:

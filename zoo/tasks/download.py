@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 
 from zoo.errors import InputError
+from zoo.whole import whole_file
 
 
 def cache_directory() -> Path:
@@ -44,9 +45,9 @@ def fetch(url: str, sha256: str, path: Path) -> Path:
         )
     if not there:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # two processes may fetch it at once
-        partial.write_bytes(data)
-        partial.replace(path)
+        own = path.with_name(f"{path.name}.{os.getpid()}.partial")  # two processes may fetch it at once
+        with whole_file(path, own) as partial:
+            partial.write_bytes(data)
     return path
 
 

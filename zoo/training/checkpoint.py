@@ -72,16 +72,17 @@ def average(paths: list[Path]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     Raises:
         InputError: one is missing or broken, or they are of different models.
     """
-    total: dict[str, np.ndarray] = {}
+    shapes = {name: value.shape for name, value in read(paths[0])[0].items()}
+    total = {name: np.zeros(shape) for name, shape in shapes.items()}
     steps = []
     for path in paths:
         values, meta = read(path)
-        for name in values.keys() | total.keys():
-            one, other = values.get(name), total.get(name) if total else values.get(name)
-            if one is None or other is None or one.shape != other.shape or one.dtype.kind not in "fiub":
+        for name in sorted(values.keys() | shapes.keys()):
+            value = values.get(name)
+            if value is None or value.shape != shapes.get(name) or value.dtype.kind not in "fiub":
                 raise InputError(f"{str(path)!r} cannot be averaged with the others: {name!r} is of another form")
+            total[name] += value
         steps.append(meta.get("step"))
-        total = {name: total.get(name, 0.0) + value.astype("float64") for name, value in values.items()}
     means = {name: (value / len(paths)).astype("float32") for name, value in total.items()}
     return means, {"step": steps[-1], "weights": f"average of the steps {', '.join(map(str, steps))}"}
 

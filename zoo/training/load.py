@@ -40,6 +40,8 @@ def load(
     """
     if not isinstance(directory, str | Path):
         raise InputError(f"a run is loaded from its directory, not from {directory!r}")
+    if checkpoint_name not in ("best", "last"):
+        raise InputError(f"a checkpoint is best or last, not {checkpoint_name!r}")
     run = RunDirectory(directory)
     recipe = run.recipe()
     plugin.load_installed()
@@ -49,8 +51,6 @@ def load(
     task = build_task(recipe)
     task.restore(run.path)
     model = build_model(recipe, task)
-    if checkpoint_name not in ("best", "last"):
-        raise InputError(f"a checkpoint is best or last, not {checkpoint_name!r}")
     path = run.best if checkpoint_name == "best" else run.last
     if average_last is None:
         values, meta = checkpoint.read(path)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from zoo.errors import InputError
+from zoo.errors import InputError, said
 from zoo.generation.trained import Trained
 from zoo.inspect.maps import attention_maps
 from zoo.inspect.page import document, widget
@@ -107,7 +107,7 @@ def _attention(trained: Trained) -> str:
         shown = f"<p>{html.escape(source)} → {html.escape(target)}</p>"
         return shown + widget(attention_maps(trained, source, target))
     except InputError as error:
-        return f"<p>{html.escape(str(error))}</p>"
+        return f"<p>{html.escape(said(error))}</p>"
 
 
 def _table(rows: Iterable[tuple[str, Any]]) -> str:

@@ -133,13 +133,13 @@ def decode(trained: Trained) -> tuple[dict[str, Any], list[str]]:
     metrics = trained.task.score(outputs, references, sources) if settings.decode_validation else {}
     shown = range(0, len(sources), max(1, len(sources) // max(settings.samples, 1)))[: settings.samples]
     return metrics, [
-        f"{sources[i]}  ->  {_cut(outputs[i])}"
+        f"{sources[i]}  ->  {_cut(outputs[i], 2 * len(references[i]) + 20)}"
         + ("" if outputs[i] == references[i] else f"   (reference: {references[i]})")
         for i in shown
     ]
 
 
-def _cut(text: str, most: int = 120) -> str:
+def _cut(text: str, most: int) -> str:
     """The beginning of an output, which early in training may never end."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 

@@ -181,7 +181,7 @@ class Attention(Configured, keras.layers.Layer):
         if self.causal and self.query_chunks > 1 and whole and known(ops.shape(q)[1]):
             context, scores = self._attend_in_chunks(q, k, v, mask=mask, bias=bias, training=training), None
         else:
-            found = self.attend(
+            context, scores = self._attended(
                 q,
                 k,
                 v,
@@ -191,10 +191,6 @@ class Attention(Configured, keras.layers.Layer):
                 with_scores=return_attention_scores,
                 training=training,
             )
-            if not isinstance(found, tuple) or len(found) != 2:
-                raise InputError(f"{type(self).__name__}.attend must return (context, scores), not {found!r:.80}")
-            context, scores = found
-            self._require_context(context, q)
         out = self.output_dense(self._merge(context))
         if attention_mask is not None:  # a row may have nothing to attend to
             sees_any = self.sees_any(mask, ops.shape(q)[1], ops.shape(k)[1], cache_index)  # (B, T)
@@ -205,15 +201,19 @@ class Attention(Configured, keras.layers.Layer):
             return out, cache
         return (out, scores) if return_attention_scores else out
 
-    def _require_context(self, context, q) -> None:
-        """What a kind of one's own returns must go with the queries, for broadcasting would hide it."""
-        shape = tuple(getattr(context, "shape", ()))
-        sizes = zip(shape[1:], q.shape[1:], strict=False)
+    def _attended(self, q, k, v, **settings):
+        """What :meth:`attend` gives, which must go with the queries: broadcasting would hide that it does not."""
+        found = self.attend(q, k, v, **settings)
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise InputError(f"{type(self).__name__}.attend must return (context, scores), not {found!r:.80}")
+        shape = tuple(getattr(found[0], "shape", ()))
+        sizes = zip(shape, q.shape, strict=False)
         if len(shape) != 4 or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in sizes):
             raise InputError(
                 f"{type(self).__name__}.attend must return a context of the queries' shape (B, T, N, H), "
-                f"{tuple(q.shape)}, not {shape or f'{context!r:.80}'}"
+                f"{tuple(q.shape)}, not {shape or f'{found[0]!r:.80}'}"
             )
+        return found
 
     def logits(self, q, k, offset):
         """How well each query goes with each key: the part that makes most kinds.
@@ -259,7 +259,7 @@ class Attention(Configured, keras.layers.Layer):
         contexts = []
         for chunk in range(chunks):
             first, end = (n * (length + missing) // chunks for n in (chunk, chunk + 1))
-            context, _ = self.attend(
+            context, _ = self._attended(
                 q[:, first:end],
                 k[:, :end],
                 v[:, :end],
