@@ -3,10 +3,10 @@
     pip install keras-hub
     python benchmarks/decoding.py
 
-An encoder-decoder of 4 + 4 layers, width 128, feed-forward 256, 4 heads and 10,000 tokens; 32, 64 and 128
-sentences of 24 tokens, from each of which 64 tokens are decoded greedily, none of them an end. keras-hub's blocks decode from their caches in the loop
-of keras_hub.samplers.GreedySampler, compiled by XLA. What is compared is measured in turn, one call of one after a call
-of the other; the medians are printed, and ratios of them.
+An encoder-decoder of 4 + 4 layers, width 128, feed-forward 256, 4 heads and 10,000 tokens; 32, 64 and 128 sentences of
+24 tokens, from each of which 64 tokens are decoded greedily, none of them an end. keras-hub's blocks decode from their
+caches in the loop of keras_hub.samplers.GreedySampler, compiled by XLA. What is compared is measured in turn, one call
+of one after a call of the other; the medians are printed, and ratios of them.
 
 Seen on 2 cores of an AMD EPYC server (199 GFLOP/s in a product of 2048): keras-hub takes 1.75 times as long for 32
 sentences, 2.2 for 64 and 2.65 for 128. Without a cache 256 tokens take 43 to 45 times as long, and a beam of 5 takes
@@ -132,9 +132,7 @@ def in_turn(functions: dict, repeats: int) -> dict[str, float]:
 def main() -> None:
     """Prints the three comparisons."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--rows", type=int, nargs="+", default=[32, 64, 128], help="sentences at once, beside keras-hub"
-    )
+    parser.add_argument("--rows", type=int, nargs="+", default=[32, 64, 128], help="sentences at once")
     parser.add_argument("--repeats", type=int, default=7, help="timed calls of each")
     flags = parser.parse_args()
 
