@@ -14,7 +14,7 @@ class UnknownNameError(InputError):
 
 
 class MissingMethodError(InputError, NotImplementedError):
-    """A class of one's own lacks a method that it must define."""
+    """A class of one's own lacks a method that is needed."""
 
 
 def said(error: Exception) -> str:

@@ -296,3 +296,11 @@ def test_a_prompt_longer_than_the_model(tmp_path):
     task = prepared(tmp_path)
     with pytest.raises(InputError, match=r"longer than the 3 positions of the model: 'seven hundred"):
         task.prompts([*SOURCES[:3], "seven hundred and eight"], "encoder_decoder", limit=3)
+
+
+def test_a_task_without_its_texts_says_so():
+    class Mine(TextPairs):
+        pass
+
+    with pytest.raises(InputError, match="Mine must define read"):
+        Mine(vocabulary=10).pairs("train")

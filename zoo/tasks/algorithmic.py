@@ -3,7 +3,7 @@
 import random
 
 from zoo import registry
-from zoo.errors import InputError
+from zoo.errors import InputError, MissingMethodError
 from zoo.tasks.scores import exact_match
 from zoo.tasks.text_pairs import TextPairs
 
@@ -51,7 +51,7 @@ class Algorithmic(TextPairs):
 
     def answer(self, source: str) -> str:
         """The target of a source."""
-        raise NotImplementedError
+        raise MissingMethodError(f"{type(self).__name__} must define answer")
 
     def read(self, split):
         rng = random.Random(f"{self.seed} {self.symbols} {self.shortest} {self.longest}")

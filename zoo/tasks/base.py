@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from zoo.errors import InputError
+from zoo.errors import InputError, MissingMethodError
 
 
 @dataclass(frozen=True)
@@ -64,31 +64,31 @@ class Task:
 
     def prepare(self, directory: Path) -> None:
         """Reads the data, and makes what must be kept with a run (a vocabulary) in ``directory`` or reads it there."""
-        raise NotImplementedError
+        raise MissingMethodError(f"{type(self).__name__} must define prepare")
 
     def restore(self, directory: Path) -> None:
         """Reads what :meth:`prepare` kept in ``directory``, without the data; enough to use a trained model."""
-        raise NotImplementedError
+        raise MissingMethodError(f"{type(self).__name__} must define restore")
 
     def spec(self, layout: str) -> dict[str, Any]:
         """The constructor arguments that describe the data to an architecture of this layout."""
-        raise NotImplementedError
+        raise MissingMethodError(f"{type(self).__name__} must define spec")
 
     def batches(self, split: str, layout: str, batch_tokens: int, **settings) -> Batches:
         """The batches of "train", "valid" or "test"."""
-        raise NotImplementedError
+        raise MissingMethodError(f"{type(self).__name__} must define batches")
 
     def loss(self, label_smoothing: float) -> keras.losses.Loss:
         """What is minimised."""
-        raise NotImplementedError
+        raise MissingMethodError(f"{type(self).__name__} must define loss")
 
     def metrics(self) -> list:
         """The teacher-forced metrics, fresh for each model."""
-        raise NotImplementedError
+        raise MissingMethodError(f"{type(self).__name__} must define metrics")
 
     def pairs(self, split: str) -> tuple[list[str], list[str]]:
         """What is decoded in a split, and what should come out."""
-        raise NotImplementedError
+        raise MissingMethodError(f"{type(self).__name__} must define pairs")
 
     def fingerprint(self, split: str) -> str:
         """What stands for the data of a split: another one for other data."""
@@ -100,16 +100,16 @@ class Task:
 
     def prompts(self, texts: list[str], layout: str, limit: int | None = None) -> tuple[dict[str, Any], Any]:
         """The inputs of one batch to decode from, and the number of tokens of each."""
-        raise NotImplementedError
+        raise MissingMethodError(f"{type(self).__name__} must define prompts")
 
     def prefix(self, text: str) -> list[int]:
         """The tokens of the beginning of an output."""
-        raise NotImplementedError
+        raise MissingMethodError(f"{type(self).__name__} must define prefix")
 
     def texts(self, rows: list[list[int]]) -> list[str]:
         """Decoded tokens as a person reads them."""
-        raise NotImplementedError
+        raise MissingMethodError(f"{type(self).__name__} must define texts")
 
     def score(self, outputs: list[str], references: list[str], sources: list[str]) -> dict[str, Any]:
         """The metrics on decoded output."""
-        raise NotImplementedError
+        raise MissingMethodError(f"{type(self).__name__} must define score")

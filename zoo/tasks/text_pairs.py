@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.errors import InputError
+from zoo.errors import InputError, MissingMethodError
 from zoo.tasks.base import Batches, Task
 from zoo.tasks.bucketing import BatchPlan
 from zoo.tasks.pair_layout import PairLayout
@@ -75,7 +75,7 @@ class TextPairs(Task):
 
     def read(self, split: str) -> tuple[list[str], list[str]]:
         """The sources and targets of a split."""
-        raise NotImplementedError
+        raise MissingMethodError(f"{type(self).__name__} must define read")
 
     # What all share ---------------------------------------------------------------------------------------------
 

@@ -1,6 +1,5 @@
 """Training: the whole of it on one page."""
 
-import contextlib
 import platform
 import sys
 import time
@@ -13,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from zoo import plugin
-from zoo.errors import InputError
+from zoo.errors import InputError, MissingMethodError
 from zoo.generation.decoder import Decoder
 from zoo.generation.trained import Trained
 from zoo.recipe import Recipe
@@ -150,10 +149,14 @@ def _that_fit(trained: Trained, count: int) -> tuple[list[str], list[str]]:
     for source, reference in zip(*trained.task.pairs("valid"), strict=True):
         if len(found[0]) == count:
             break
-        with contextlib.suppress(InputError):
+        try:
             trained.task.prompts([source], model.layout, model.position_limit())
-            found[0].append(source)
-            found[1].append(reference)
+        except MissingMethodError:
+            raise
+        except InputError:
+            continue
+        found[0].append(source)
+        found[1].append(reference)
     return found
 
 
