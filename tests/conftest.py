@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # as the command line does, before TensorFlow is imported
-if "PYTEST_XDIST_WORKER" in os.environ:  # with a worker for each core, threads of each would wait for the other's
-    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 
 @pytest.fixture

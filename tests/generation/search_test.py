@@ -249,6 +249,7 @@ def test_a_seed_is_a_draw():
         ({"temperature": 0.0, "sample": True}, "temperature must be from 1e-6 to 1e6, not 0.0"),
         ({"temperature": float("nan"), "sample": True}, "temperature must be from 1e-6 to 1e6, not nan"),
         ({"beam": 2.5}, "beam must be a whole number, not 2.5"),
+        ({"beam": True}, "beam must be a whole number, not True"),
         ({"seed": None}, "seed must be a whole number, not None"),
         ({"length_penalty": None}, "length_penalty must be a number, not None"),
         ({"sample": "no"}, "sample must be True or False, not 'no'"),

@@ -48,7 +48,8 @@ class Decoding:
     def __post_init__(self):
         for name in ("beam", "n_best", "top_k", "seed", "min_length", "max_length", "no_repeat_ngram"):
             value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) and not (value is None and name in ("top_k", "max_length")):
+            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+            if not whole and not (value is None and name in ("top_k", "max_length")):
                 raise InputError(f"{name} must be a whole number, not {value!r}")
         for name in ("length_penalty", "temperature", "top_p"):
             value = getattr(self, name)
