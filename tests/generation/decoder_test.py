@@ -145,7 +145,7 @@ def test_the_loop_ends_when_every_row_has_ended():
         "places": ops.arange(3, dtype="int32"),
     }
     with one_by_one():
-        tokens = ops.convert_to_numpy(_Loop(model, Decoding(), 20).call(batch)[0])[:, 0]
+        tokens = ops.convert_to_numpy(_Loop(model, Decoding(), 20, scored=True).call(batch)[0])[:, 0]
     assert model.steps == 3
     np.testing.assert_array_equal(tokens[:, :4], [[BEGIN, 5, 6, END], [BEGIN, 9, END, PAD], [PAD] * 4])
     assert not tokens[:, 4:].any()
@@ -245,7 +245,7 @@ def test_sources_of_any_width_share_a_loop(texts, beam):
         found.append(tokens_of(decoder({"tokens": inputs["source"]}, lengths, prefix=(5, 6, 7, 8, 9))))
     assert found[0] == found[1]
     assert all(tokens[:5] == [5, 6, 7, 8, 9] for tokens in found[0])
-    assert list(decoder._loops) == [20]
+    assert list(decoder._loops) == [(20, True)]
 
 
 # decode_all
@@ -260,7 +260,7 @@ def test_decode_all_keeps_the_order(rows):
         inputs, lengths = sources(*([ord(c) for c in text] for text in batch))
         return inputs, lengths
 
-    def decoder(inputs, lengths, places, prefix):
+    def decoder(inputs, lengths, places, prefix, scored):
         shapes.add(inputs["source"].shape)
         assert len(lengths) == len(inputs["source"]) == rows
         return [[int(c) for c in row[:n]] for row, n in zip(inputs["source"], lengths, strict=True)]

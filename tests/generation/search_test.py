@@ -78,7 +78,7 @@ SOURCES = [[3, 4, END], [5, END], [4, 4, 3, 5, END]]
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 @pytest.mark.parametrize("name", ["transformer", "decoder_only"])
 def test_a_wide_beam_finds_the_best_of_all_outputs(name, alpha):
-    model = make(name)
+    model = make(name, tie_output=alpha > 1)  # both ways to logits
     sources = SOURCES if name == "transformer" else [[*row[:-1], BEGIN] for row in SOURCES]
     settings = Decoding(beam=27, n_best=4, length_penalty=alpha, max_length=3)
     found = Decoder(model, settings)(*batch_of(model, sources))
@@ -101,6 +101,18 @@ def test_scores_are_the_models_own(kind, settings):
                 full = log_probability(model, source, hypothesis.tokens)
                 expected = min((expected, full), key=lambda e: abs(e - hypothesis.log_probability))
             np.testing.assert_allclose(hypothesis.log_probability, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("prefix", [(), (5, 3)])
+@pytest.mark.parametrize("settings", [Decoding(max_length=4), Decoding(sample=True), Decoding(beam=2)], ids=str)
+def test_the_tokens_are_the_same_when_no_scores_are_wanted(settings, prefix):
+    for seed in range(4):
+        model = make(seed=seed)
+        decoder = Decoder(model, settings, extra=2)
+        batch = batch_of(model, [*SOURCES, []])
+        scored, unscored = decoder(*batch, prefix=prefix), decoder(*batch, prefix=prefix, scored=False)
+        assert [h.tokens for (h,) in unscored] == [h.tokens for (h,) in scored]
+        assert {h.log_probability for (h,) in unscored} == {None}
 
 
 @pytest.mark.parametrize(

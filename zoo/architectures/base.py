@@ -30,7 +30,10 @@ class Architecture(Configured, keras.Model):
         return None
 
     def init_decoding(self, inputs: dict, max_length: int) -> dict:
-        """The state before the first step; batch is the first axis of every tensor in it.
+        """The state before the first step.
+
+        Batch is the first axis of every tensor in it, but of those under "shared": they are the same for all rows,
+        and no step changes them.
 
         Args:
             inputs: what the model's ``call`` gets, without the target.

@@ -53,15 +53,18 @@ class DecoderOnly(BlockArchitecture):
         mask = ops.squeeze(padding_mask(tokens), 1)
         return self.logits(self.decoder(self.embedding(tokens), padding_mask=mask, training=training))
 
-    def logits(self, x):
+    def logits(self, x, projection=None):
         """(B, T, D) -> (B, T, vocabulary)."""
-        return self.embedding.logits(x) if self.output_dense is None else self.output_dense(x)
+        return self.embedding.logits(x, projection) if self.output_dense is None else self.output_dense(x)
 
     def init_decoding(self, inputs, max_length):
         tokens = inputs["tokens"]
         if not self.caches:
             return {"tokens": empty_tokens(tokens, max_length)}
-        return {"cache": self.decoder.init_cache(ops.shape(tokens)[0], max_length)}
+        return {
+            "cache": self.decoder.init_cache(ops.shape(tokens)[0], max_length),
+            "shared": {} if self.output_dense is not None else {"projection": self.embedding.projection()},
+        }
 
     def decode_step(self, tokens, state, index):
         if not self.caches:  # everything again, for a kind that keeps no cache
@@ -69,4 +72,4 @@ class DecoderOnly(BlockArchitecture):
             x = self.decoder(self.embedding(tokens), training=False)
             return self.logits(at_index(x, index)), {"tokens": tokens}
         x, cache = self.decoder(self.embedding(tokens), cache=state["cache"], cache_index=index, training=False)
-        return self.logits(x)[:, 0], {"cache": cache}
+        return self.logits(x, **state["shared"])[:, 0], {**state, "cache": cache}

@@ -96,16 +96,20 @@ class Transformer(BlockArchitecture):
         x = self.source_embedding(source)
         return self.encoder(x, padding_mask=ops.squeeze(mask, 1), training=training), mask
 
-    def logits(self, x):
+    def logits(self, x, projection=None):
         """(B, T, D) -> (B, T, target_vocabulary)."""
-        return self.target_embedding.logits(x) if self.output_dense is None else self.output_dense(x)
+        return self.target_embedding.logits(x, projection) if self.output_dense is None else self.output_dense(x)
 
     def init_decoding(self, inputs, max_length):
         source = inputs["source"]
         memory, mask = self.encode(source, training=False)
         if not self.caches:
             return {"memory": memory, "memory_mask": mask, "tokens": empty_tokens(source, max_length)}
-        return {"cache": self.decoder.init_cache(ops.shape(source)[0], max_length, memory), "memory_mask": mask}
+        return {
+            "cache": self.decoder.init_cache(ops.shape(source)[0], max_length, memory),
+            "memory_mask": mask,
+            "shared": {} if self.output_dense is not None else {"projection": self.target_embedding.projection()},
+        }
 
     def decode_step(self, tokens, state, index):
         if not self.caches:  # the whole target again, for a kind that keeps no cache
@@ -121,4 +125,4 @@ class Transformer(BlockArchitecture):
             cache_index=index,
             training=False,
         )
-        return self.logits(x)[:, 0], {**state, "cache": cache}
+        return self.logits(x, **state["shared"])[:, 0], {**state, "cache": cache}

@@ -94,7 +94,8 @@ def _print_outputs(trained, texts: list[str], values: flags.FlagValues, first: i
     """Prints what the model makes of texts, of which ``first`` came before."""
     several = trained.decoder.settings.n_best > 1
     prefix = given.decoded(os.fsencode(values.prefix or ""), "--prefix")
-    found = trained.hypotheses(texts, values.batch_size, prefix, first)
+    shown = several or values.format == "json"  # the log-probabilities
+    found = trained.hypotheses(texts, values.batch_size, prefix, first, scored=shown)
     for text, of_text in zip(texts, found, strict=True):
         if values.format == "json":
             outputs = [{"output": output, "log_probability": round(score, 4)} for output, score in of_text]

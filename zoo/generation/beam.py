@@ -9,10 +9,9 @@ import keras
 from keras import ops
 
 from zoo.generation.constraints import NEVER, penalty
+from zoo.generation.largest import largest
 from zoo.generation.settings import Decoding
 from zoo.tokens import END
-
-_UNFINISHED = -1e6  # added to the score of what had to be cut: it counts only where nothing else is in the pool
 
 
 def search(model, settings: Decoding, inputs: dict, max_length: int):
@@ -38,7 +37,7 @@ def search(model, settings: Decoding, inputs: dict, max_length: int):
     room = ops.zeros((rows, beam, max_length - inputs["prompt"].shape[1]), "int32")
     tokens = ops.concatenate([prompt, room], axis=2)  # (B, K, L)
     state = model.init_decoding(inputs["inputs"], max_length)
-    state = keras.tree.map_structure(lambda part: ops.repeat(part, beam, axis=0), state)  # (B * K, ...)
+    state = _of_rows(lambda part: ops.repeat(part, beam, axis=0), state)  # (B * K, ...)
     itself = ops.expand_dims(ops.arange(beam, dtype="int32"), 0)  # (1, K)
     live = ops.where(ops.equal(ops.broadcast_to(itself, (rows, beam)), 0), 0.0, NEVER)  # all start as one
     pool = (ops.zeros_like(tokens), ops.full((rows, beam), 2 * NEVER), ops.zeros((rows, beam)))
@@ -51,22 +50,22 @@ def search(model, settings: Decoding, inputs: dict, max_length: int):
         flat = ops.reshape(tokens, (-1, max_length))
         logits, moved = model.decode_step(ops.slice(flat, (0, index), (ops.shape(flat)[0], 1)), state, index)
         vocabulary = logits.shape[-1]
+        length = ops.expand_dims(index + 2 - prompt_lengths, 1)  # (B, 1): with this token, the end counted
+        last = length > ops.expand_dims(limits, 1)  # only an end may come now
+        last = ops.logical_or(last, index + 2 >= max_length)
         scores = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
-        scores += penalty(settings, flat, index, ops.repeat(inputs["starts"], beam), vocabulary)
+        ending = ops.where(ops.equal(ops.arange(vocabulary, dtype="int32"), END), scores, NEVER)
+        allowed = scores + penalty(settings, flat, index, ops.repeat(inputs["starts"], beam), vocabulary)
+        scores = ops.where(ops.repeat(last, beam, axis=0), ending, allowed)
         scores = ops.expand_dims(live, 2) + ops.reshape(scores, (-1, beam, vocabulary))
-        best, place = ops.top_k(ops.reshape(scores, (-1, beam * vocabulary)), 2 * beam)  # at most K of them end
+        best, place = largest(ops.reshape(scores, (-1, beam * vocabulary)), 2 * beam)  # at most K of them end
         parent, token = place // vocabulary, ops.cast(place % vocabulary, "int32")  # (B, 2K)
         extended = _written(_taken(tokens, parent), token, index + 1)
         ended = ops.equal(token, END)
-        length = ops.expand_dims(index + 2 - prompt_lengths, 1)  # (B, 1): with this token, the end counted
         share = _length_penalty(length, settings.length_penalty)
-        last = length > ops.expand_dims(limits, 1)  # only an end may come now
-        last = ops.logical_or(last, index + 2 >= max_length)
-
         new_live, chosen = ops.top_k(ops.where(ended, NEVER * 2, best), beam)  # (B, K)
-        cut = ops.where(last, live / _length_penalty(length - 1, settings.length_penalty) + _UNFINISHED, 2 * NEVER)
         finished = (extended, ops.where(ended, best / share, 2 * NEVER), best)
-        new_pool = _best_of(beam, pool, finished, (tokens, cut, live))
+        new_pool = _best_of(beam, pool, finished)
 
         given = index + 1 < prompt_lengths  # of rows whose prompt lasts, the next token is written already
         kept = ops.expand_dims(ops.logical_or(given, done), 1)  # (B, 1)
@@ -83,13 +82,19 @@ def search(model, settings: Decoding, inputs: dict, max_length: int):
         over = ops.logical_and(ops.logical_not(given), ops.logical_or(beaten, ops.squeeze(last, 1)))
         origin = ops.reshape(ops.expand_dims(ops.arange(rows, dtype="int32"), 1) * beam + chosen_parent, (-1,))
         # What a step leaves as it is, is the same for all hypotheses of an input: the encoded source.
-        state = keras.tree.map_structure(
-            lambda new, old: new if new is old else ops.take(new, origin, axis=0), moved, state
-        )
+        state = _of_rows(lambda new, old: new if new is old else ops.take(new, origin, axis=0), moved, state)
         return index + 1, tokens, live, pool, ops.logical_or(done, over), state
 
     _, _, _, pool, _, _ = ops.while_loop(going, step, start)
     return pool[0], pool[2]
+
+
+def _of_rows(change, *states: dict) -> dict:
+    """The state with its tensors changed, but for those that all rows share."""
+    return {
+        name: part if name == "shared" else keras.tree.map_structure(change, part, *(s[name] for s in states[1:]))
+        for name, part in states[0].items()
+    }
 
 
 def _length_penalty(length, alpha: float):

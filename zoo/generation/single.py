@@ -3,12 +3,13 @@
 from keras import ops
 
 from zoo.generation.constraints import NEVER, penalty
+from zoo.generation.largest import first_largest
 from zoo.generation.settings import Decoding
 from zoo.layers.hashing import hashed
 from zoo.tokens import END, PAD
 
 
-def decode(model, settings: Decoding, inputs: dict, max_length: int):
+def decode(model, settings: Decoding, inputs: dict, max_length: int, scored: bool = True):
     """The loop, as backend operations; it ends as soon as every row has ended.
 
     Args:
@@ -16,9 +17,11 @@ def decode(model, settings: Decoding, inputs: dict, max_length: int):
         settings: greedy, or a sample.
         inputs: as for :func:`zoo.generation.beam.search`, and "places", int (B,), which of all inputs each row is.
         max_length: L, positions of the cache.
+        scored: whether the log-probabilities are wanted. The tokens are the same without; a pass over the vocabulary
+            at each step is saved, and the step that only tells whether the longest output ends there.
 
     Returns:
-        Tokens (B, 1, L), the prompt included, and log-probabilities (B, 1), those of the model itself.
+        Tokens (B, 1, L), the prompt included, and log-probabilities (B, 1), those of the model itself, or zeros.
     """
     prompt, prompt_lengths, limits = inputs["prompt"], inputs["prompt_lengths"], inputs["limits"]
     rows = ops.shape(prompt)[0]
@@ -41,25 +44,21 @@ def decode(model, settings: Decoding, inputs: dict, max_length: int):
         after_limit = index + 2 - prompt_lengths > limits  # only an end may come
         counts = ops.logical_not(ops.logical_or(finished, in_prompt))
         cut = ops.logical_and(after_limit, ops.not_equal(chosen, END))
-        score = ops.take_along_axis(logits, ops.expand_dims(chosen, 1), axis=1)
-        score = ops.squeeze(score, 1) - ops.logsumexp(logits, axis=-1)
-        total = total + ops.where(ops.logical_and(counts, ops.logical_not(cut)), score, 0.0)
+        if scored:
+            score = ops.take_along_axis(logits, ops.expand_dims(chosen, 1), axis=1)
+            score = ops.squeeze(score, 1) - ops.logsumexp(logits, axis=-1)
+            total = total + ops.where(ops.logical_and(counts, ops.logical_not(cut)), score, 0.0)
         chosen = ops.where(ops.logical_or(finished, cut), PAD, chosen)
         chosen = ops.where(in_prompt, given, chosen)
         over = ops.logical_or(ops.equal(chosen, END), cut)
+        if not scored:  # what comes after the last token changes the score alone
+            over = ops.logical_or(over, index + 2 - prompt_lengths >= limits)
         finished = ops.logical_or(finished, ops.logical_and(over, ops.logical_not(in_prompt)))
         return index + 1, ops.slice_update(tokens, (0, index + 1), ops.expand_dims(chosen, 1)), finished, total, state
 
     start = (ops.zeros((), "int32"), tokens, ops.equal(prompt_lengths, 0), ops.zeros((rows,)), state)
     _, tokens, _, total, _ = ops.while_loop(going, step, start)
     return ops.expand_dims(tokens, 1), ops.expand_dims(total, 1)
-
-
-def first_largest(x):
-    """The first place of the largest of each row of ``x`` (R, V): XLA's ``argmax`` is a slow loop on CPUs."""
-    places = ops.expand_dims(ops.arange(x.shape[-1], dtype="int32"), 0)
-    largest = ops.max(x, axis=-1, keepdims=True)
-    return ops.min(ops.where(x >= largest, places, x.shape[-1] - 1), axis=-1)
 
 
 def _drawn(scores, settings: Decoding, places, index):

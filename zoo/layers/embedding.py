@@ -39,9 +39,16 @@ class TokenEmbedding(Configured, keras.layers.Layer):
         tokens = ops.cast(tokens, "int32")  # with tf.distribute, Keras builds a model on an average of the inputs
         return ops.take(ops.cast(self.table, self.compute_dtype), tokens, axis=0) * self.width**0.5
 
-    def logits(self, x):
-        """(B, T, D) -> (B, T, V), against the vector of every token."""
-        return ops.matmul(x, ops.transpose(ops.cast(self.table, self.compute_dtype)))
+    def projection(self):
+        """The transpose of the table, (D, V)."""
+        return ops.transpose(ops.cast(self.table, self.compute_dtype))
+
+    def logits(self, x, projection=None):
+        """(B, T, D) -> (B, T, V), against the vector of every token.
+
+        A loop over few positions gives what :meth:`projection` gave before it, and need not turn the table each time.
+        """
+        return ops.matmul(x, self.projection() if projection is None else projection)
 
     def compute_output_shape(self, tokens_shape):
         return (*tokens_shape, self.width)

@@ -1,0 +1,36 @@
+"""The largest of the numbers of a row, found among the largest of blocks: XLA's own search is a slow loop on CPUs."""
+
+from keras import ops
+
+_BLOCK = 32  # numbers; of 16 to 128 the fastest for a beam of 5 and 10,000 tokens
+
+
+def first_largest(x):
+    """The first place of the largest of each row of ``x`` (R, V), int (R,)."""
+    places = ops.expand_dims(ops.arange(x.shape[-1], dtype="int32"), 0)
+    largest = ops.max(x, axis=-1, keepdims=True)
+    return ops.min(ops.where(x >= largest, places, x.shape[-1] - 1), axis=-1)
+
+
+def largest(x, count: int):
+    """The largest of each row of ``x`` (R, V) and their places, each (R, count): what ``ops.top_k`` gives.
+
+    The ``count`` largest are all in the ``count`` blocks with the largest maxima, of which the first are taken where
+    some are equal; so only the maxima and the numbers in those blocks are sorted.
+    """
+    width = x.shape[-1]
+    blocks = width // _BLOCK
+    if blocks <= count:
+        return ops.top_k(x, count)
+    whole = blocks * _BLOCK
+    parts = ops.reshape(x[:, :whole], (-1, blocks, _BLOCK))
+    _, chosen = ops.top_k(ops.max(parts, axis=-1), count)
+    chosen = ops.expand_dims(ops.sort(ops.cast(chosen, "int32"), axis=-1), 2)  # in order, as equals shall be
+    numbers = ops.take_along_axis(parts, chosen, axis=1)  # (R, count, 32)
+    places = chosen * _BLOCK + ops.arange(_BLOCK, dtype="int32")
+    numbers, places = (ops.reshape(part, (-1, count * _BLOCK)) for part in (numbers, places))
+    rest = ops.expand_dims(ops.arange(whole, width, dtype="int32"), 0)
+    rest = ops.broadcast_to(rest, (ops.shape(x)[0], width - whole))
+    numbers = ops.concatenate([numbers, x[:, whole:]], axis=1)
+    found, at = ops.top_k(numbers, count)
+    return found, ops.take_along_axis(ops.concatenate([places, rest], axis=1), at, axis=1)
