@@ -88,6 +88,13 @@ def test_a_wide_beam_finds_the_best_of_all_outputs(name, alpha):
         np.testing.assert_allclose([h.log_probability for h in hypotheses], [log for _, log, _ in expected], atol=1e-4)
 
 
+@pytest.mark.parametrize(("longest", "prefix", "count"), [(1, (), 4), (2, (5, 3), 1), (2, (5,), 4)])
+def test_no_more_outputs_than_there_are(longest, prefix, count):
+    found = Decoder(make(), Decoding(beam=8, n_best=8, max_length=longest))(*batch_of(make(), SOURCES), prefix=prefix)
+    for hypotheses in found:
+        assert len({tuple(h.tokens) for h in hypotheses}) == len(hypotheses) == count
+
+
 @pytest.mark.parametrize("settings", [Decoding(), Decoding(beam=3, n_best=3), Decoding(sample=True)])
 @pytest.mark.parametrize("kind", ["multi_head", "relative", "local", "memory_compressed"])
 def test_scores_are_the_models_own(kind, settings):

@@ -26,7 +26,8 @@ def search(model, settings: Decoding, inputs: dict, max_length: int):
         max_length: L, positions of the cache.
 
     Returns:
-        Tokens (B, K, L), the prompt included, and log-probabilities (B, K), the best first.
+        Tokens (B, K, L), the prompt included, and log-probabilities (B, K), the best first; where there are fewer
+        outputs than K, the rest have about NEVER.
 
     Reference:
         Wu et al., 2016, "Google's Neural Machine Translation System", section 7.
@@ -40,7 +41,7 @@ def search(model, settings: Decoding, inputs: dict, max_length: int):
     state = _of_rows(lambda part: ops.repeat(part, beam, axis=0), state)  # (B * K, ...)
     itself = ops.expand_dims(ops.arange(beam, dtype="int32"), 0)  # (1, K)
     live = ops.where(ops.equal(ops.broadcast_to(itself, (rows, beam)), 0), 0.0, NEVER)  # all start as one
-    pool = (ops.zeros_like(tokens), ops.full((rows, beam), 2 * NEVER), ops.zeros((rows, beam)))
+    pool = (ops.zeros_like(tokens), ops.full((rows, beam), 2 * NEVER), ops.full((rows, beam), NEVER))
     start = (ops.zeros((), "int32"), tokens, live, pool, ops.equal(prompt_lengths, 0), state)
 
     def going(index, tokens, live, pool, done, state):

@@ -8,6 +8,7 @@ import numpy as np
 from zoo.architectures.base import Architecture
 from zoo.errors import InputError
 from zoo.generation import beam, single
+from zoo.generation.constraints import NEVER
 from zoo.generation.settings import Decoding
 from zoo.tokens import BEGIN, END, PAD
 
@@ -78,7 +79,7 @@ class Decoder:
             scored: whether the log-probabilities are wanted; without them greedy decoding is a little faster.
 
         Returns:
-            For each row ``n_best`` hypotheses, the best first.
+            For each row ``n_best`` hypotheses, the best first, or as many as there are.
 
         Raises:
             InputError: a source and its prefix are longer than the model can place.
@@ -124,7 +125,8 @@ class Decoder:
         return [
             [
                 Hypothesis(_until_end(row[n - len(prefix) :], len(prefix)), float(score) if scored else None)
-                for row, score in zip(rows[: self.settings.n_best], of_row, strict=False)
+                for rank, (row, score) in enumerate(zip(rows[: self.settings.n_best], of_row, strict=False))
+                if rank == 0 or score > NEVER / 2
             ]
             for rows, of_row, n in zip(tokens, scores, prompt_lengths, strict=True)
         ]
