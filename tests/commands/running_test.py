@@ -193,6 +193,18 @@ def test_generate_from_text_file_and_standard_input(command, called, trained):
     assert all(row["log_probability"] < 0 for row in rows)
 
 
+def test_several_outputs_name_their_text_and_go_from_the_most_likely_on(called, trained):
+    code, out, err = called(
+        "generate", f"--workdir={trained}", "--beam=3", "--length_penalty=0", "--n_best=3", "--text=ab", "--text=hgf"
+    )
+    assert (code, err) == (0, "")
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert [number for number, _, _ in rows] == ["1"] * 3 + ["2"] * 3
+    for number in ("1", "2"):
+        scores = [float(score) for n, score, _ in rows if n == number]
+        assert scores == sorted(scores, reverse=True)
+
+
 def test_each_line_of_a_pipe_is_answered_before_the_next_comes(trained):
     words = [sys.executable, "-m", "zoo.cli", "generate", f"--workdir={trained}", "--format=json"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -96,12 +96,12 @@ def _print_outputs(trained, texts: list[str], values: flags.FlagValues, first: i
     prefix = given.decoded(os.fsencode(values.prefix or ""), "--prefix")
     shown = several or values.format == "json"  # the log-probabilities
     found = trained.hypotheses(texts, values.batch_size, prefix, first, scored=shown)
-    for text, of_text in zip(texts, found, strict=True):
+    for number, (text, of_text) in enumerate(zip(texts, found, strict=True), first + 1):
         if values.format == "json":
             outputs = [{"output": output, "log_probability": round(score, 4)} for output, score in of_text]
             row = {"source": text, **outputs[0]} | ({"n_best": outputs} if several else {})
             print(json.dumps(row, ensure_ascii=False))
         else:
             for output, score in of_text:
-                print(f"{score:.4f}\t{output}" if several else output)
+                print(f"{number}\t{score:.4f}\t{output}" if several else output)
     sys.stdout.flush()
