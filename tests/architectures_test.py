@@ -4,6 +4,7 @@ import pytest
 from keras import ops
 
 from zoo import registry
+from zoo.architectures.base import map_rows
 from zoo.errors import InputError
 from zoo.layers.attention.base import Attention
 from zoo.layers.attention.heads import masked_softmax
@@ -312,7 +313,7 @@ def test_a_state_can_be_reordered_as_beams_are(rng, kinds, name, kind):
     state = model.init_decoding({"source": source} if name == "transformer" else {"tokens": tokens}, 5)
     for i in range(5):
         if i == then:
-            state = keras.tree.map_structure(lambda part: ops.take(part, np.array(order), axis=0), state)
+            state = map_rows(lambda part: ops.take(part, np.array(order), axis=0), state)
         logits, state = model.decode_step(branched[:, i : i + 1] if i >= then else tokens[:, i : i + 1], state, i)
         if i >= then:
             np.testing.assert_allclose(array(logits), expected[:, i], atol=2e-5)

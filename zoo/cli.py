@@ -212,8 +212,7 @@ def _define_flags() -> flags.FlagValues:
     )
     counts = {
         "beam": "hypotheses kept at every step; 1 is greedy",
-        "n_best": "outputs for a text at most, each after the text's number and its log-probability; two may be one "
-        "text in different subwords",
+        "n_best": "outputs for a text at most, with log-probabilities; two may be one text in different subwords",
         "top_k": "draw from so many of the most likely tokens",
         "min_length": "tokens of an output at least",
         "max_length": "tokens of an output at most",

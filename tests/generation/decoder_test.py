@@ -43,7 +43,7 @@ class Copy(Architecture):
     def decode_step(self, tokens, state, index):
         self.steps += 1
         following = ops.slice(state["source"], (0, index), (ops.shape(state["source"])[0], 1))
-        return ops.one_hot(following[:, 0], VOCABULARY), state
+        return 20 * ops.one_hot(following[:, 0], VOCABULARY), state
 
 
 def sources(*rows, width=None):
@@ -77,9 +77,10 @@ def test_what_never_ends_is_cut_off_by_its_own_length(width):
     assert tokens_of(decoder(inputs, lengths)) == [[5, 6, 8] + [7] * EXTRA, [9] + [7] * EXTRA]
 
 
+@pytest.mark.parametrize("beam", [1, 2])
 @pytest.mark.parametrize("width", [4, 8])
-def test_decoding_stays_within_the_positions(width):
-    decoder = Decoder(Copy(limit=6), extra=EXTRA)
+def test_decoding_stays_within_the_positions(width, beam):
+    decoder = Decoder(Copy(limit=6), Decoding(beam=beam), extra=EXTRA)
     inputs, lengths = sources([5, 6, 8, 9], [5, END], width=width)
     assert tokens_of(decoder(inputs, lengths)) == [[5, 6, 8, 9, 7], [5]]  # and the begin token is the sixth
     assert all(loop.max_length <= 6 for loop in decoder._loops.values())
@@ -112,9 +113,11 @@ def test_a_prefix_is_part_of_the_output():
     assert tokens_of(decoder(*sources([5, 5, END]), prefix=(5,))) != [[5, 5]]
 
 
-def test_a_prefix_that_does_not_fit():
-    decoder = Decoder(Copy(limit=6), extra=EXTRA)
+@pytest.mark.parametrize("beam", [1, 2])
+def test_a_prefix_that_does_not_fit(beam):
+    decoder = Decoder(Copy(limit=6), Decoding(beam=beam), extra=EXTRA)
     assert tokens_of(decoder(*sources([5, 6, 8, 9, 9]), prefix=(5, 6, 8, 9))) == [[5, 6, 8, 9, 9]]
+    assert tokens_of(decoder(*sources([5, 6, 8, 9, 9]), prefix=(5, 6, 8, 9, 9))) == [[5, 6, 8, 9, 9]]  # all positions
     with pytest.raises(InputError, match="a source with its prefix of 7 tokens is longer than the 6 positions"):
         decoder(*sources([5]), prefix=(5,) * 6)
     with pytest.raises(InputError, match="no output begins with a prefix"):
@@ -147,6 +150,11 @@ def test_the_loop_ends_when_every_row_has_ended():
     with one_by_one():
         tokens = ops.convert_to_numpy(_Loop(model, Decoding(), 20, scored=True).call(batch)[0])[:, 0]
     assert model.steps == 3
+    for scored, steps in ((True, 3), (False, 2)):  # the last of which only tells whether an end comes
+        model.steps = 0
+        with one_by_one():
+            _Loop(model, Decoding(), 20, scored).call({**batch, "limits": ops.ones((3,), "int32") * 2})
+        assert model.steps == steps
     np.testing.assert_array_equal(tokens[:, :4], [[BEGIN, 5, 6, END], [BEGIN, 9, END, PAD], [PAD] * 4])
     assert not tokens[:, 4:].any()
 

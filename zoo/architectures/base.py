@@ -1,5 +1,7 @@
 """What every architecture shares."""
 
+from collections.abc import Callable
+
 import keras
 
 from zoo.errors import MissingMethodError
@@ -32,8 +34,8 @@ class Architecture(Configured, keras.Model):
     def init_decoding(self, inputs: dict, max_length: int) -> dict:
         """The state before the first step.
 
-        Batch is the first axis of every tensor in it, but of those under "shared": they are the same for all rows,
-        and no step changes them.
+        Batch is the first axis of every tensor in it, but of those in its entry "shared", if it has one: they are the
+        same for all rows, and no step changes them.
 
         Args:
             inputs: what the model's ``call`` gets, without the target.
@@ -50,6 +52,18 @@ class Architecture(Configured, keras.Model):
             index: scalar int.
 
         Returns:
-            Logits (B, V) of the token after, and the state.
+            Logits (B, V) of the token after, and the state with the same entries.
         """
         raise MissingMethodError(f"{type(self).__name__} does not decode step by step")
+
+
+def map_rows(change: Callable, state: dict, *others: dict) -> dict:
+    """The state of decoding with its tensors changed, but for those that all rows share.
+
+    Args:
+        change: gets a tensor of ``state`` and those in its place in ``others``.
+    """
+    return {
+        name: part if name == "shared" else keras.tree.map_structure(change, part, *(other[name] for other in others))
+        for name, part in state.items()
+    }

@@ -54,7 +54,7 @@ class DecoderOnly(BlockArchitecture):
         return self.logits(self.decoder(self.embedding(tokens), padding_mask=mask, training=training))
 
     def logits(self, x, projection=None):
-        """(B, T, D) -> (B, T, vocabulary)."""
+        """(B, T, D) -> (B, T, vocabulary); ``projection`` as for :meth:`TokenEmbedding.logits`."""
         return self.embedding.logits(x, projection) if self.output_dense is None else self.output_dense(x)
 
     def init_decoding(self, inputs, max_length):
@@ -72,4 +72,4 @@ class DecoderOnly(BlockArchitecture):
             x = self.decoder(self.embedding(tokens), training=False)
             return self.logits(at_index(x, index)), {"tokens": tokens}
         x, cache = self.decoder(self.embedding(tokens), cache=state["cache"], cache_index=index, training=False)
-        return self.logits(x, **state["shared"])[:, 0], {**state, "cache": cache}
+        return self.logits(x, **state.get("shared", {}))[:, 0], {**state, "cache": cache}

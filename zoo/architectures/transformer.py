@@ -97,7 +97,7 @@ class Transformer(BlockArchitecture):
         return self.encoder(x, padding_mask=ops.squeeze(mask, 1), training=training), mask
 
     def logits(self, x, projection=None):
-        """(B, T, D) -> (B, T, target_vocabulary)."""
+        """(B, T, D) -> (B, T, target_vocabulary); ``projection`` as for :meth:`TokenEmbedding.logits`."""
         return self.target_embedding.logits(x, projection) if self.output_dense is None else self.output_dense(x)
 
     def init_decoding(self, inputs, max_length):
@@ -125,4 +125,4 @@ class Transformer(BlockArchitecture):
             cache_index=index,
             training=False,
         )
-        return self.logits(x, **state["shared"])[:, 0], {**state, "cache": cache}
+        return self.logits(x, **state.get("shared", {}))[:, 0], {**state, "cache": cache}

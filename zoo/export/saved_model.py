@@ -4,6 +4,8 @@ TensorFlow and tensorflow-text load it, and so does TensorFlow Serving, which ha
 package nor Keras is needed. Its signature:
 
     serving_default(text: string (N,)) -> text: string (N, n_best), log_probability: float32 (N, n_best)
+
+Where a text has fewer outputs, the rest are empty, at a log-probability of about -1e9.
 """
 
 from pathlib import Path
@@ -14,6 +16,7 @@ import tensorflow as tf
 
 from zoo.errors import InputError
 from zoo.generation import beam, single
+from zoo.generation.constraints import NEVER
 from zoo.generation.trained import Trained
 from zoo.quiet import quiet
 from zoo.tasks.text_pairs import TextPairs
@@ -60,6 +63,8 @@ class TextModel(tf.Module):
         output = places >= prompt_lengths[:, None, None]
         ends = tf.logical_and(output, tf.logical_or(tf.equal(rows, END), tf.equal(rows, PAD)))
         kept = tf.logical_and(output, tf.equal(tf.cumsum(tf.cast(ends, tf.int32), axis=2), 0))
+        there = tf.logical_or(scores > NEVER / 2, tf.range(tf.shape(scores)[1]) == 0)
+        kept = tf.logical_and(kept, there[:, :, None])
         return {"text": self._texts(rows, kept), "log_probability": scores}
 
     def _decode(self, tokens, lengths):

@@ -5,9 +5,9 @@ there, whatever comes later. An input is done when no live hypothesis can still 
 its own limit of tokens; from then on it is frozen, so its outputs don't depend on what else is in the batch.
 """
 
-import keras
 from keras import ops
 
+from zoo.architectures.base import map_rows
 from zoo.generation.constraints import NEVER, penalty
 from zoo.generation.largest import largest
 from zoo.generation.settings import Decoding
@@ -26,7 +26,7 @@ def search(model, settings: Decoding, inputs: dict, max_length: int):
         max_length: L, positions of the cache.
 
     Returns:
-        Tokens (B, K, L), the prompt included, and log-probabilities (B, K), the best first; where there are fewer
+        Tokens (B, K, L + 1), the prompt included, and log-probabilities (B, K), the best first; where there are fewer
         outputs than K, the rest have about NEVER.
 
     Reference:
@@ -35,27 +35,28 @@ def search(model, settings: Decoding, inputs: dict, max_length: int):
     beam, limits, prompt_lengths = settings.beam, inputs["limits"], inputs["prompt_lengths"]
     rows = ops.shape(inputs["prompt"])[0]
     prompt = ops.repeat(ops.expand_dims(ops.cast(inputs["prompt"], "int32"), 1), beam, axis=1)
-    room = ops.zeros((rows, beam, max_length - inputs["prompt"].shape[1]), "int32")
-    tokens = ops.concatenate([prompt, room], axis=2)  # (B, K, L)
+    room = ops.zeros((rows, beam, max_length + 1 - inputs["prompt"].shape[1]), "int32")
+    tokens = ops.concatenate([prompt, room], axis=2)  # (B, K, L + 1): an end needs no place in the cache
     state = model.init_decoding(inputs["inputs"], max_length)
-    state = _of_rows(lambda part: ops.repeat(part, beam, axis=0), state)  # (B * K, ...)
+    state = map_rows(lambda part: ops.repeat(part, beam, axis=0), state)  # (B * K, ...)
     itself = ops.expand_dims(ops.arange(beam, dtype="int32"), 0)  # (1, K)
     live = ops.where(ops.equal(ops.broadcast_to(itself, (rows, beam)), 0), 0.0, NEVER)  # all start as one
     pool = (ops.zeros_like(tokens), ops.full((rows, beam), 2 * NEVER), ops.full((rows, beam), NEVER))
     start = (ops.zeros((), "int32"), tokens, live, pool, ops.equal(prompt_lengths, 0), state)
 
     def going(index, tokens, live, pool, done, state):
-        return ops.logical_and(index + 1 < max_length, ops.logical_not(ops.all(done)))
+        return ops.logical_and(index < max_length, ops.logical_not(ops.all(done)))
 
     def step(index, tokens, live, pool, done, state):
-        flat = ops.reshape(tokens, (-1, max_length))
+        flat = ops.reshape(tokens, (-1, max_length + 1))
         logits, moved = model.decode_step(ops.slice(flat, (0, index), (ops.shape(flat)[0], 1)), state, index)
         vocabulary = logits.shape[-1]
         length = ops.expand_dims(index + 2 - prompt_lengths, 1)  # (B, 1): with this token, the end counted
         last = length > ops.expand_dims(limits, 1)  # only an end may come now
-        last = ops.logical_or(last, index + 2 >= max_length)
+        last = ops.logical_or(last, index + 1 >= max_length)
         scores = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
-        ending = ops.where(ops.equal(ops.arange(vocabulary, dtype="int32"), END), scores, NEVER)
+        is_end = ops.equal(ops.arange(vocabulary, dtype="int32"), END)
+        ending = ops.where(is_end, ops.maximum(scores, NEVER / 4), NEVER)  # also where a model rules it out
         allowed = scores + penalty(settings, flat, index, ops.repeat(inputs["starts"], beam), vocabulary)
         scores = ops.where(ops.repeat(last, beam, axis=0), ending, allowed)
         scores = ops.expand_dims(live, 2) + ops.reshape(scores, (-1, beam, vocabulary))
@@ -83,19 +84,11 @@ def search(model, settings: Decoding, inputs: dict, max_length: int):
         over = ops.logical_and(ops.logical_not(given), ops.logical_or(beaten, ops.squeeze(last, 1)))
         origin = ops.reshape(ops.expand_dims(ops.arange(rows, dtype="int32"), 1) * beam + chosen_parent, (-1,))
         # What a step leaves as it is, is the same for all hypotheses of an input: the encoded source.
-        state = _of_rows(lambda new, old: new if new is old else ops.take(new, origin, axis=0), moved, state)
+        state = map_rows(lambda new, old: new if new is old else ops.take(new, origin, axis=0), moved, state)
         return index + 1, tokens, live, pool, ops.logical_or(done, over), state
 
     _, _, _, pool, _, _ = ops.while_loop(going, step, start)
     return pool[0], pool[2]
-
-
-def _of_rows(change, *states: dict) -> dict:
-    """The state with its tensors changed, but for those that all rows share."""
-    return {
-        name: part if name == "shared" else keras.tree.map_structure(change, part, *(s[name] for s in states[1:]))
-        for name, part in states[0].items()
-    }
 
 
 def _length_penalty(length, alpha: float):

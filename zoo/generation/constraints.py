@@ -19,7 +19,8 @@ def penalty(settings: Decoding, tokens, index, starts, vocabulary: int):
         vocabulary: V.
     """
     ids = ops.expand_dims(ops.arange(vocabulary, dtype="int32"), 0)
-    banned = ops.logical_or(ops.equal(ids, PAD), ops.equal(ids, BEGIN))  # (1, V)
+    unwritten = ops.logical_or(ops.equal(ids, PAD), ops.equal(ids, BEGIN))  # (1, V)
+    banned = unwritten
     if settings.min_length:
         generated = index + 1 - starts  # so far
         early = ops.expand_dims(generated < settings.min_length, 1)
@@ -27,7 +28,7 @@ def penalty(settings: Decoding, tokens, index, starts, vocabulary: int):
     if settings.no_repeat_ngram:
         repeated = _repeats(tokens, index, starts, settings.no_repeat_ngram, vocabulary)
         banned = ops.logical_or(banned, repeated)
-    return ops.where(banned, NEVER, 0.0)
+    return ops.where(unwritten, 2 * NEVER, ops.where(banned, NEVER, 0.0))  # where nothing may come, an end does
 
 
 def _repeats(tokens, index, starts, size: int, vocabulary: int):

@@ -15,7 +15,10 @@ from zoo.tokens import BEGIN, END, PAD
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """An output: its tokens, without prompt and end, and its log-probability by the model, with its end, if wanted."""
+    """An output: its tokens, without prompt and end, and its log-probability by the model, if wanted.
+
+    The end counts, but where greedy decoding or a draw was cut off before one came.
+    """
 
     tokens: list[int]
     log_probability: float | None
@@ -41,7 +44,8 @@ class _Loop(keras.Model):
 class Decoder:
     """Decodes batches with a model.
 
-    One loop is compiled for each shape of batch, over a cache of that length; it ends as soon as every row has ended.
+    One loop is compiled for each shape of batch, over a cache of that length, and another where no log-probabilities
+    are wanted; it ends as soon as every row has ended.
 
     Args:
         model: an architecture.
@@ -94,7 +98,7 @@ class Decoder:
         if self.model.layout == "encoder":
             if prefix:
                 raise InputError("an encoder labels all tokens at once: no output begins with a prefix")
-            return self._labels(inputs, lengths)
+            return self._labels(inputs, lengths, scored)
         settings, most = self.settings, self.settings.max_length
         if most is None and settings.min_length > self.extra:
             raise InputError(
@@ -131,13 +135,13 @@ class Decoder:
             for rows, of_row, n in zip(tokens, scores, prompt_lengths, strict=True)
         ]
 
-    def _labels(self, inputs: dict, lengths: np.ndarray) -> list[list[Hypothesis]]:
+    def _labels(self, inputs: dict, lengths: np.ndarray, scored: bool) -> list[list[Hypothesis]]:
         """All labels at once: nothing to loop over."""
         logits = self.model.predict_on_batch(inputs).astype("float32")
         logits = logits - logits.max(-1, keepdims=True)
         best = -np.log(np.exp(logits).sum(-1))  # the log-probability of the most likely label
         return [
-            [Hypothesis(np.argmax(row[:n], -1).tolist(), float(score[:n].sum()))]
+            [Hypothesis(np.argmax(row[:n], -1).tolist(), float(score[:n].sum()) if scored else None)]
             for row, score, n in zip(logits, best, lengths, strict=True)
         ]
 

@@ -8,15 +8,15 @@ _BLOCK = 32  # numbers; of 16 to 128 the fastest for a beam of 5 and 10,000 toke
 def first_largest(x):
     """The first place of the largest of each row of ``x`` (R, V), int (R,)."""
     places = ops.expand_dims(ops.arange(x.shape[-1], dtype="int32"), 0)
-    largest = ops.max(x, axis=-1, keepdims=True)
-    return ops.min(ops.where(x >= largest, places, x.shape[-1] - 1), axis=-1)
+    most = ops.max(x, axis=-1, keepdims=True)
+    return ops.min(ops.where(x >= most, places, x.shape[-1] - 1), axis=-1)
 
 
 def largest(x, count: int):
-    """The largest of each row of ``x`` (R, V) and their places, each (R, count): what ``ops.top_k`` gives.
+    """The largest of each row of ``x`` (R, V) and their places, each (R, count), as by ``ops.top_k``.
 
-    The ``count`` largest are all in the ``count`` blocks with the largest maxima, of which the first are taken where
-    some are equal; so only the maxima and the numbers in those blocks are sorted.
+    They are in the ``count`` blocks with the largest maxima, of which the first are taken where some are equal, and in
+    the rest beyond the last whole block; so only the maxima and these numbers are sorted.
     """
     width = x.shape[-1]
     blocks = width // _BLOCK

@@ -13,7 +13,7 @@ class Decoding:
     Attributes:
         beam: hypotheses kept at every step, K; 1 is no beam.
         length_penalty: alpha of Wu et al.: hypotheses compete by log-probability / ((5 + tokens) / 6) ** alpha.
-        n_best: outputs for each input, of a beam at least as wide.
+        n_best: outputs for each input at most, of a beam at least as wide.
         sample: draw each token rather than take the most likely.
         temperature: what logits are divided by before a token is drawn.
         top_k: draw from this many of the most likely tokens.

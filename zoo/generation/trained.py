@@ -45,10 +45,10 @@ class Trained:
     def hypotheses(
         self, texts: list[str], rows: int = 64, prefix: str = "", first: int = 0, scored: bool = True
     ) -> list[list[tuple[str, float | None]]]:
-        """The model's ``n_best`` outputs for each text, the best first, with their log-probabilities.
+        """The model's ``n_best`` outputs for each text, or as many as there are, with their log-probabilities.
 
-        ``first`` is the place of the first text among all that come, on which a draw depends. Without ``scored`` there
-        is None for each log-probability, and greedy decoding is a little faster.
+        The best comes first. ``first`` is the place of the first text among all, on which a draw depends. Without
+        ``scored`` there is None for each log-probability, and greedy decoding is a little faster.
         """
         if isinstance(texts, str) or not isinstance(texts, Iterable):
             raise InputError(f"texts are a list, not {texts!r:.80}")
