@@ -4,13 +4,13 @@
     python benchmarks/decoding.py
 
 An encoder-decoder of 4 + 4 layers, width 128, feed-forward 256, 4 heads and 10,000 tokens; 32, 64 and 128 sentences of
-24 tokens, from each of which 64 tokens are decoded greedily, none of them an end. keras-hub's blocks decode from their
-caches in the loop of keras_hub.samplers.GreedySampler, compiled by XLA. What is compared is measured in turn, one call
-of one after a call of the other; the medians are printed, and ratios of them.
+24 tokens, from each of which 64 tokens are decoded greedily, none of them an end, and no log-probabilities. keras-hub's
+blocks decode from their caches in the loop of keras_hub.samplers.GreedySampler, compiled by XLA. What is compared is
+measured in turn, one call of one after a call of the other; the medians are printed, and ratios of them.
 
-Seen on 2 cores of an AMD EPYC server (199 GFLOP/s in a product of 2048): keras-hub takes 1.75 to 1.88 times as long for
-32 sentences, 2.2 for 64 and 2.5 to 2.65 for 128. Without a cache 256 tokens take 43 to 45 times as long, and a beam of
-5 takes 5.35 to 5.75 times as long as greedy.
+Seen on 2 cores of an AMD EPYC server (199 GFLOP/s in a product of 2048): keras-hub takes 2.02 to 2.08 times as long for
+32 sentences, 2.23 for 64 and 2.55 for 128. Without a cache 256 tokens take 57 times as long, and a beam of 5, which has
+log-probabilities, takes 5.25 times as long as greedy decoding, which gives tokens alone.
 """
 
 import argparse
