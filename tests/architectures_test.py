@@ -137,25 +137,6 @@ def test_the_decoder_has_a_depth_of_its_own():
     assert (len(model.encoder.blocks), len(model.decoder.blocks)) == (1, 3)
 
 
-@pytest.mark.parametrize(
-    ("settings", "published"),
-    [
-        ({"width": 512, "feed_forward": 2048, "num_heads": 8}, 65e6),
-        ({"width": 1024, "feed_forward": 4096, "num_heads": 16}, 213e6),
-    ],
-)
-def test_number_of_parameters_is_the_published_one(settings, published):
-    model = registry.architecture.get("transformer")(
-        source_vocabulary=37000, target_vocabulary=37000, max_length=256, depth=6, norm_first=False, **settings
-    )
-    model.build()
-    d, hidden = settings["width"], settings["feed_forward"]
-    attention, network, norm = 4 * (d * d + d), 2 * d * hidden + hidden + d, 2 * d
-    encoder, decoder = attention + network + 2 * norm, 2 * attention + network + 3 * norm
-    assert model.count_params() == 37000 * d + 6 * (encoder + decoder)
-    assert abs(model.count_params() / published - 1) < 0.04
-
-
 # What a position may not depend on
 
 
@@ -354,13 +335,15 @@ def test_dtype_policy_reaches_every_layer(rng, name, policy):
     ],
 )
 def test_a_model_learns(rng, kinds, name, kind):
-    """A few steps on one batch, compiled as in training, lower the loss."""
+    """A few steps on one batch, traced as in training, lower the loss."""
     keras.utils.set_random_seed(0)
     model = registry.architecture.get(name)(
         **SPECS[name], max_length=MAX_LENGTH, width=8, depth=1, num_heads=2, attention=kind, dropout=0.0
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer=keras.optimizers.Adam(0.02), loss=loss)
+    # XLA compiles one of them; on JAX there is nothing between it and single operations.
+    jit = "auto" if keras.backend.backend() == "jax" or kind == "test_attend_only" else False
+    model.compile(optimizer=keras.optimizers.Adam(0.02), loss=loss, jit_compile=jit)
     tokens = sentences(rng, 4, 4, 4)
     batch, labels = inputs_of(name, tokens), tokens % 9
     losses = [float(model.train_on_batch(batch, labels)) for _ in range(12)]

@@ -35,6 +35,20 @@ def registered():
 
 
 @pytest.fixture
+def own_registries(monkeypatch):
+    """What plugins register and import, for the length of a test."""
+    from zoo import registry
+
+    for held in registry.ALL.values():
+        monkeypatch.setattr(held, "_classes", dict(held._classes))
+    monkeypatch.setattr("zoo.recipe.files._directories", {})
+    before = set(sys.modules)
+    yield
+    for name in [n for n in set(sys.modules) - before if n.startswith(("zoo_plugin_", "theirs_"))]:
+        del sys.modules[name]
+
+
+@pytest.fixture
 def gradient():
     """``gradient(function, x)``: that of a scalar function at the array ``x``, by the backend's own means."""
     import keras

@@ -55,15 +55,8 @@ class Cold(MultiHeadAttention):
 
 
 @pytest.fixture(autouse=True)
-def loaded(monkeypatch):
+def for_a_test(own_registries):
     """What plugins register and import, for the length of a test."""
-    for held in registry.ALL.values():
-        monkeypatch.setattr(held, "_classes", dict(held._classes))
-    monkeypatch.setattr("zoo.recipe.files._directories", {})
-    before = set(sys.modules)
-    yield
-    for name in [n for n in set(sys.modules) - before if n.startswith(("zoo_plugin_", "theirs_"))]:
-        del sys.modules[name]
 
 
 @pytest.fixture

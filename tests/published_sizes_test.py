@@ -13,11 +13,11 @@ from zoo.training.check import check, settings_of
 
 
 @pytest.mark.parametrize(
-    # The paper rounds to 65 and 213 million, with a vocabulary of "about 37,000".
-    ("name", "parameters"),
-    [("wmt14_ende_base", 63_082_496), ("wmt14_ende_big", 214_245_376)],
+    # As published, for a vocabulary of "about 37,000".
+    ("name", "millions", "d", "hidden"),
+    [("wmt14_ende_base", 65, 512, 2048), ("wmt14_ende_big", 213, 1024, 4096)],
 )
-def test_parameters(name, parameters, monkeypatch):
+def test_parameters(name, millions, d, hidden, monkeypatch):
     for drawn in ("normal", "uniform"):  # random numbers would take a minute
         monkeypatch.setattr(random_initializers.random, drawn, lambda shape, *args, **settings: keras.ops.zeros(shape))
     recipe = check(recipes.load(name))
@@ -25,4 +25,7 @@ def test_parameters(name, parameters, monkeypatch):
     sizes = {"source_vocabulary": 37000, "target_vocabulary": 37000, "max_length": 256}
     model = registry.architecture.get("transformer")(**sizes, **settings_of(recipe.model))
     model.build()
-    assert model.count_params() == parameters
+    attention, network, norm = 4 * (d * d + d), 2 * d * hidden + hidden + d, 2 * d
+    encoder, decoder = attention + network + 2 * norm, 2 * attention + network + 3 * norm
+    assert model.count_params() == 37000 * d + 6 * (encoder + decoder)
+    assert abs(model.count_params() / (millions * 1e6) - 1) < 0.04

@@ -38,12 +38,14 @@ def zoo(*arguments: str, folder: Path) -> str:
     return run([sys.executable, "-m", "zoo.cli", *arguments], folder)
 
 
-def test_the_plugin_trains_and_is_loaded_again_by_the_run(tmp_path):
+def test_the_plugin_trains_and_is_loaded_again_by_the_run(called, own_registries, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     code = block("plugin")
     assert len([line for line in code.splitlines() if line.strip()]) <= 20
     (tmp_path / "cosine.py").write_text(code)
     small = ["--recipe=copy", "--steps=2", "--width=16", "--num_heads=2", "--set=train.jit=false", "--workdir=run"]
-    zoo("train", "--plugin=cosine.py", "--attention=cosine", *small, folder=tmp_path)
+    small += [f"--set=task.options.{split}_size=16" for split in ("train", "valid", "test")]
+    assert called("train", "--plugin=cosine.py", "--attention=cosine", *small)[0] == 0
     (tmp_path / "cosine.py").unlink()
     assert '"exact_match"' in zoo("evaluate", "--workdir=run", "--limit=4", folder=tmp_path)
 
@@ -55,17 +57,18 @@ def test_the_plugin_keeps_its_contract(tmp_path):
 
 
 @pytest.mark.skipif(os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow", reason="made on TensorFlow")
-def test_the_exported_model_is_served(tmp_path):
+def test_the_exported_model_is_served(called, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     small = ["--recipe=number_words", "--steps=2", "--width=16", "--num_heads=2", "--depth=1", "--workdir=run"]
     quick = ["decode_validation=0", "samples=0", "jit=false"]
     small += [f"--set=train.{setting}" for setting in quick]
     small += [f"--set=task.options.{split}_size=40" for split in ("train", "valid", "test")]
-    zoo("train", *small, folder=tmp_path)
+    assert called("train", *small)[0] == 0
     text = re.search(r'tf\.constant\(\["(.*)"\]\)', block("served")).group(1)
-    zoo("export", "--workdir=run", "--output=served/1", folder=tmp_path)
+    assert called("export", "--workdir=run", "--output=served/1")[0] == 0
     (tmp_path / "client.py").write_text(block("served"))
     line = run([sys.executable, "client.py"], tmp_path).splitlines()[-1]
-    output = zoo("generate", "--workdir=run", f"--text={text}", folder=tmp_path).removesuffix("\n")
+    output = called("generate", "--workdir=run", f"--text={text}")[1].removesuffix("\n")
     assert line.rpartition(" ")[0] == output
 
 

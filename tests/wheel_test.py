@@ -81,5 +81,6 @@ def test_train_by_name_from_elsewhere(installed, tmp_path):
     where = run(installed / "bin/python", "-c", "import zoo; print(zoo.__file__)", cwd=tmp_path)
     assert Path(where.strip()).is_relative_to(installed)
     workdir = tmp_path / "run"
-    run(installed / "bin/zoo", "train", "--recipe=copy", "--steps=2", f"--workdir={workdir}", cwd=tmp_path)
+    quick = ("--steps=2", "--set=train.jit=false", "--set=train.samples=0", "--set=task.options.train_size=64")
+    run(installed / "bin/zoo", "train", "--recipe=copy", *quick, f"--workdir={workdir}", cwd=tmp_path)
     assert any(workdir.iterdir())

@@ -1,5 +1,7 @@
 """Every kind against a reference of its own in float64: what each query sees, and what it makes of it."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -80,16 +82,21 @@ def strided(layer, t, s):
     return (t - s) % layer.dilation == 0 and abs(t - s) < layer.window_length * layer.dilation
 
 
-def around(layer, t, s):
-    columns, height, width = layer.grid.columns, layer.grid.block_height, layer.grid.block_width
-    cells = [  # the sequence, cell by cell
+@functools.cache
+def cells(columns, height, width):
+    """The sequence, cell by cell."""
+    return [
         (top + i, left + j)
         for top in range(0, 100 * height, height)
         for left in range(0, columns, width)
         for i in range(height)
         for j in range(width)
-    ][: max(t, s) + 1]
-    (row, column), (key_row, key_column) = cells[t], cells[s]
+    ]
+
+
+def around(layer, t, s):
+    columns, height, width = layer.grid.columns, layer.grid.block_height, layer.grid.block_width
+    (row, column), (key_row, key_column) = (cells(columns, height, width)[place] for place in (t, s))
     top, left = row - row % height, column - column % width
     return (
         top - layer.memory_height <= key_row < top + height + layer.memory_height
@@ -316,9 +323,10 @@ def test_memory_compressed_is_its_reference(make_kind, rng, causal, compression)
     for length in LENGTHS:
         x = rng.normal(size=(3, length, WIDTH)).astype("float32")
         for mask in masks_of(rng, length).values():
+            expected = compressed(layer, x, mask)
             for training in (False, True):
                 out = array(layer(x, attention_mask=mask, training=training))
-                np.testing.assert_allclose(out, compressed(layer, x, mask), atol=1e-5, err_msg=f"length {length}")
+                np.testing.assert_allclose(out, expected, atol=1e-5, err_msg=f"length {length}")
 
 
 @pytest.mark.parametrize("compression", [1, 2, 3, 5])

@@ -9,7 +9,8 @@ from zoo.search import HyperModel
 
 @pytest.fixture
 def hypermodel(tiny):
-    return HyperModel(tiny.override({"train.ema": 0.5}), {"model.num_heads": (2, 3, 4)})
+    recipe = tiny.override({"train.ema": 0.5, "model.architecture": "encoder_only"})
+    return HyperModel(recipe, {"model.num_heads": (2, 3, 4)})
 
 
 def test_a_tuner_of_keras_tuner(hypermodel, tmp_path):
