@@ -13,6 +13,8 @@ from zoo.generation.largest import largest
 from zoo.generation.settings import Decoding
 from zoo.tokens import END
 
+_RULED_OUT = -1e4  # log-probability of an end that must come though the model rules it out: hypotheses still compare
+
 
 def search(model, settings: Decoding, inputs: dict, max_length: int):
     """The loop, as backend operations.
@@ -56,7 +58,7 @@ def search(model, settings: Decoding, inputs: dict, max_length: int):
         last = ops.logical_or(last, index + 1 >= max_length)
         scores = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         is_end = ops.equal(ops.arange(vocabulary, dtype="int32"), END)
-        ending = ops.where(is_end, ops.maximum(scores, NEVER / 4), NEVER)  # also where a model rules it out
+        ending = ops.where(is_end, ops.maximum(scores, _RULED_OUT), NEVER)
         allowed = scores + penalty(settings, flat, index, ops.repeat(inputs["starts"], beam), vocabulary)
         scores = ops.where(ops.repeat(last, beam, axis=0), ending, allowed)
         scores = ops.expand_dims(live, 2) + ops.reshape(scores, (-1, beam, vocabulary))
