@@ -1,4 +1,4 @@
-"""The largest of the numbers of a row, found among the largest of blocks: XLA's own search is a slow loop on CPUs."""
+"""The largest of the numbers of a row, without XLA's own ``argmax`` and ``top_k``, which are slow loops on CPUs."""
 
 from keras import ops
 
